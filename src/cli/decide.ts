@@ -1,6 +1,6 @@
 import type { Digest } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
-import { gateOf, rolesLeft } from '../psg/moves.ts'
+import { gateOf, rolesLeft } from '../psg/confirm.ts'
 import type { Project } from '../psg/project.ts'
 import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'

@@ -1,7 +1,7 @@
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
+import { confirmOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { confirmOf } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
 import { FlowFailure, inCapitals } from './flow.ts'
 import { decideAs } from './flow-approval.ts'

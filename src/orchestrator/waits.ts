@@ -1,7 +1,7 @@
 import { allOf } from '../protocol/each.ts'
 import type { Node } from '../psg/change.ts'
+import { rolesLeft } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { rolesLeft } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'

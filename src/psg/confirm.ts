@@ -1,7 +1,11 @@
 import { type Clock, isoNow } from '../protocol/clock.ts'
 import { META } from '../protocol/meta.ts'
-import type { Confirm } from '../protocol/types.ts'
-import type { Change } from './change.ts'
+import type { Confirm, Decision } from '../protocol/types.ts'
+import { agreed } from './approval.ts'
+import type { Change, Node } from './change.ts'
+import type { ProjectGraph } from './graph.ts'
+import { byPlace, isKind } from './node.ts'
+import { children } from './view.ts'
 
 /** What a Confirm asks people about, and on whose behalf. */
 type Asks = Pick<Confirm, 'confirm_id' | 'target_type' | 'target_id' | 'requested_by_role' | 'reason'>
@@ -20,3 +24,42 @@ export const newConfirm = (clock: Pick<Clock, 'now'>, asks: Asks, group?: string
     decisions: [],
   },
 })
+
+/** The Confirm that a plan was last put up for approval with. */
+export function confirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
+  let latest: { confirm: Node<'confirm'>; gate: Node<'gate'> } | undefined
+  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS')) {
+    const gate = isKind(confirm, 'confirm') ? gateOf(graph, confirm.id) : undefined
+    if (isKind(confirm, 'confirm') && gate && (!latest || byPlace(latest.gate, gate) < 0)) latest = { confirm, gate }
+  }
+  return latest?.confirm
+}
+
+/** The gate that a Confirm's decisions count for now. */
+export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | undefined {
+  let latest: Node<'gate'> | undefined
+  for (const node of graph.state.referrers('confirm', confirmId, 'GATES'))
+    if (isKind(node, 'gate') && (!latest || byPlace(latest, node) < 0)) latest = node
+  return latest
+}
+
+/** Who has approved what a Confirm asks now, by role. */
+export function agreedTo(graph: ProjectGraph, confirmId: string): ReadonlySet<string> {
+  const gate = gateOf(graph, confirmId)
+  return agreed(gate?.data, counting(decisionNodes(graph, confirmId), gate))
+}
+
+/** The roles that may still approve it; `undefined` where any may. */
+export function rolesLeft(graph: ProjectGraph, confirmId: string): readonly string[] | undefined {
+  const has = agreedTo(graph, confirmId)
+  return gateOf(graph, confirmId)?.data.roles?.filter((role) => !has.has(role))
+}
+
+/** Of decisions, those made since the gate was put up. */
+export const counting = (decisions: readonly Node<'decision'>[], gate: Node<'gate'> | undefined): readonly Decision[] =>
+  decisions.filter((node) => node.born >= (gate?.born ?? 0)).map((node) => node.data)
+
+/** What was decided on a Confirm, in that order. */
+export function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'decision'>[] {
+  return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))
+}

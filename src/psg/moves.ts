@@ -5,13 +5,12 @@ import type { Digest, JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
-import { agreed, planDigest, verdict } from './approval.ts'
-import type { Change, Gate, Node } from './change.ts'
-import { newConfirm } from './confirm.ts'
+import { planDigest, verdict } from './approval.ts'
+import type { Change, Gate } from './change.ts'
+import { confirmOf, counting, decisionNodes, gateOf, newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkName } from './input.ts'
-import { byPlace, isKind } from './node.ts'
-import { children } from './view.ts'
+import { isKind } from './node.ts'
 
 export interface Proposing {
   readonly requested_by_role: string
@@ -145,44 +144,6 @@ export const move = (
   id: string,
   status: string,
 ): Change => ({ kind: 'node_update', node, id, set: { status } }) as Change
-
-/** The Confirm that a plan was last put up for approval with. */
-export function confirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
-  let latest: { confirm: Node<'confirm'>; gate: Node<'gate'> } | undefined
-  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS')) {
-    const gate = isKind(confirm, 'confirm') ? gateOf(graph, confirm.id) : undefined
-    if (isKind(confirm, 'confirm') && gate && (!latest || byPlace(latest.gate, gate) < 0)) latest = { confirm, gate }
-  }
-  return latest?.confirm
-}
-
-/** The gate that a Confirm's decisions count for now. */
-export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | undefined {
-  let latest: Node<'gate'> | undefined
-  for (const node of graph.state.referrers('confirm', confirmId, 'GATES'))
-    if (isKind(node, 'gate') && (!latest || byPlace(latest, node) < 0)) latest = node
-  return latest
-}
-
-/** Who has approved what a Confirm asks now, by role. */
-export function agreedTo(graph: ProjectGraph, confirmId: string): ReadonlySet<string> {
-  const gate = gateOf(graph, confirmId)
-  return agreed(gate?.data, counting(decisionNodes(graph, confirmId), gate))
-}
-
-/** The roles that may still approve it; `undefined` where any may. */
-export function rolesLeft(graph: ProjectGraph, confirmId: string): readonly string[] | undefined {
-  const has = agreedTo(graph, confirmId)
-  return gateOf(graph, confirmId)?.data.roles?.filter((role) => !has.has(role))
-}
-
-/** Those made since the gate was put up. */
-const counting = (decisions: readonly Node<'decision'>[], gate: Node<'gate'> | undefined): readonly Decision[] =>
-  decisions.filter((node) => node.born >= (gate?.born ?? 0)).map((node) => node.data)
-
-function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'decision'>[] {
-  return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))
-}
 
 function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: string) {
   checkName(kind, id)

@@ -1,6 +1,7 @@
 import { unlinkSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { decide, gateOf } from '../../src/psg/moves.ts'
+import { gateOf } from '../../src/psg/confirm.ts'
+import { decide } from '../../src/psg/moves.ts'
 import { drifted } from './drifted.ts'
 import { type Given, put } from './given.ts'
 

@@ -3,18 +3,9 @@ import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { Decision } from '../../src/protocol/types.ts'
 import { planDigest, verdict } from '../../src/psg/approval.ts'
+import { confirmOf, gateOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import {
-  confirmOf,
-  type Deciding,
-  decide,
-  endPlan,
-  gateOf,
-  move,
-  type Proposing,
-  proposePlan,
-  startPlan,
-} from '../../src/psg/moves.ts'
+import { type Deciding, decide, endPlan, move, type Proposing, proposePlan, startPlan } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { add, bindingOf, by, set, violationsOf, withPlan, world } from './given.ts'

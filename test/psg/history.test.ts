@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { Corrupt, InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { diffOf, graphAt, historyOf } from '../../src/psg/history.ts'
-import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
+import { decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { add, by, contentsOf, file, planOf, remove, set, withPlan, world } from './given.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { confirmOf } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { decide, dot, endPlan, mermaid, path, proposePlan } from '../../src/psg/psg.ts'

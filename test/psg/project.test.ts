@@ -8,9 +8,10 @@ import {
   RuleViolation,
   Unavailable,
 } from '../../src/protocol/errors.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import { firstActionOf, stepOfFirst } from '../../src/psg/first-action.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { confirmOf, move } from '../../src/psg/moves.ts'
+import { move } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject, type ProjectOptions } from '../../src/psg/project.ts'
 import { withEncryption } from '../../src/vsl/encrypted.ts'

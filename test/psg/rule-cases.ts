@@ -1,6 +1,7 @@
 import type { Changes, CommitOptions, Kind } from '../../src/psg/change.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import type { GraphOptions } from '../../src/psg/graph.ts'
-import { confirmOf, decide, endPlan, move, proposePlan, startPlan } from '../../src/psg/moves.ts'
+import { decide, endPlan, move, proposePlan, startPlan } from '../../src/psg/moves.ts'
 import { nodeKey } from '../../src/psg/node.ts'
 import {
   actionOf,

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
+import { decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import { query } from '../../src/psg/query.ts'
 import { children, dependants, dependencies, path, pendingConfirms, readySteps } from '../../src/psg/view.ts'
 import { why } from '../../src/psg/why.ts'
-import type { NamedPlan } from './given.ts'
-import { actionOf, add, by, confirmData, planOf, set, TIME, traceOf, withPlan, world } from './given.ts'
+import { actionOf, add, by, confirmData, type NamedPlan, planOf, set, TIME, traceOf, withPlan, world } from './given.ts'
 
 const named = (plan: NamedPlan, steps: readonly { readonly id: string }[]) =>
   steps.map(({ id }) => plan.document.steps.find((step) => step.step_id === id)!.description)

@@ -1,5 +1,5 @@
 import { systemClock } from '../../src/protocol/clock.ts'
-import { confirmOf } from '../../src/psg/moves.ts'
+import { confirmOf } from '../../src/psg/confirm.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { by, contextOf, planOf, type World, withPlan } from '../psg/given.ts'
