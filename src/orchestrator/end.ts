@@ -3,6 +3,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { Change } from '../psg/change.ts'
+import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { endPlan, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
@@ -32,7 +33,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     setAction(decided, action, { status: 'cancelled' })
     if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
     waitOver(waiting, decided)
-    if (waiting.on === 'confirm' && isUnanswered(run, waiting.confirm))
+    if (waiting.on === 'confirm' && isUnanswered(run.graph, waiting.confirm))
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
   const started = !over && !unstarted
@@ -68,10 +69,6 @@ export function runEnds(run: LiveRun, decided: Decided): void {
 
 /** Its last attempt has failed and told so, and the next has not begun. */
 const isBetweenAttempts = ({ on, flight }: Waiting): boolean => on === 'timer' && flight.action.action_type !== 'wait'
-
-/** Nobody has decided, also where this very tick asks: what is asked about is over before anybody could. */
-const isUnanswered = ({ graph }: LiveRun, confirm: string): boolean =>
-  (graph.get('confirm', confirm)?.data.status ?? 'pending') === 'pending'
 
 function resultOf(run: LiveRun, status: string): JsonObject {
   const error = run.ending?.error ?? (run.failed > 0 ? stepsFailed(run) : undefined)

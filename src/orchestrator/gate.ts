@@ -4,7 +4,7 @@ import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
-import { confirmOf, gateOf, newConfirm } from '../psg/confirm.ts'
+import { answerTo, confirmOf, gateOf, isUnanswered, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
 import { type BindingSpec, filledToSee, THIS_STEP } from './bind.ts'
@@ -81,7 +81,7 @@ export function askFor(
 
 /** What people said about a waiting action; cancelled when the time to say it, or to make use of it, is over. */
 export function verdictOn({ graph }: LiveRun, { confirm, due }: Asked): ConfirmStatus {
-  const status = statusOf(graph, confirm)
+  const status = answerTo(graph, confirm)
   if (status === 'pending') return due > graph.clock.now() ? status : 'cancelled'
   const gate = status === 'approved' ? gateOf(graph, confirm) : undefined
   return gate && isExpired(gate.data, graph.clock) ? 'cancelled' : status
@@ -95,16 +95,13 @@ export function takeVerdict(
   decided: Decided,
 ): void {
   decided.changes.push(fired(timer))
-  if (statusOf(graph, confirm) === 'pending') decided.changes.push(move('confirm', confirm, 'cancelled'))
+  if (isUnanswered(graph, confirm)) decided.changes.push(move('confirm', confirm, 'cancelled'))
   if (verdict !== 'approved') return
   const { action, execution_id: used_by } = flight
   setAction(decided, action.action_id, { status: 'running' })
   const gate = gateOf(graph, confirm)
   if (gate) decided.changes.push({ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by } })
 }
-
-const statusOf = (graph: ProjectGraph, confirm: string): ConfirmStatus =>
-  graph.get('confirm', confirm)?.data.status ?? 'pending'
 
 /** When the approval of a plan expired that nobody has used, if it did. */
 export function expiryOf(graph: ProjectGraph, plan: string): string | undefined {
@@ -121,7 +118,7 @@ export function wasApproved(run: LiveRun, digest: Digest, action: string): boole
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (node.kind !== 'gate' || node.data.digest !== digest || node.data.used_by === undefined) continue
     if (node.data.shows?.action_id !== action) continue
-    if (run.graph.get('confirm', node.data.confirm_id)?.data.status === 'approved') return true
+    if (answerTo(run.graph, node.data.confirm_id) === 'approved') return true
   }
   return false
 }

@@ -1,5 +1,6 @@
 import { FencedOut, RevisionConflict } from '../protocol/errors.ts'
 import type { Change } from '../psg/change.ts'
+import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph, Wanted } from '../psg/graph.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { type SessionAsked, sessionCloses } from './session.ts'
@@ -58,7 +59,7 @@ function asItStands(
   if (graph.revision === looked) return changes
   const open = changes.filter((change) => {
     if (change.kind !== 'node_update') return true
-    if (change.node === 'confirm') return (graph.get('confirm', change.id)?.data.status ?? 'pending') === 'pending'
+    if (change.node === 'confirm') return isUnanswered(graph, change.id)
     return change.node !== 'collab' || end === undefined
   })
   return session && end !== undefined ? [...open, ...sessionCloses(graph, session.options, end)] : open

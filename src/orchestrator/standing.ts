@@ -1,4 +1,5 @@
 import type { Node } from '../psg/change.ts'
+import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { type Project, upToDate } from '../psg/project.ts'
@@ -71,10 +72,7 @@ const actionsUnderWay = ({ state }: ProjectGraph, plan: string): readonly Node<'
 function mayGoOn(graph: ProjectGraph, { id }: Node<'run'>): boolean {
   const { phase, requested, ending, plan_id } = graph.get('run', id)!.data
   if (phase !== 'running' || requested !== undefined || ending || wakesByItself(graph, plan_id)) return true
-  const isAnswered = openTimers(graph, plan_id).some(
-    ({ data }) => (graph.get('confirm', data.target)?.data.status ?? 'pending') !== 'pending',
-  )
-  if (isAnswered) return true
+  if (openTimers(graph, plan_id).some(({ data }) => !isUnanswered(graph, data.target))) return true
   for (const { data } of graph.state.plan(plan_id)?.signals.values() ?? [])
     if (isAwaited(graph, plan_id, data.name)) return true
   return false

@@ -1,6 +1,6 @@
 import { type Clock, isoNow } from '../protocol/clock.ts'
 import { META } from '../protocol/meta.ts'
-import type { Confirm, Decision } from '../protocol/types.ts'
+import type { Confirm, ConfirmStatus, Decision } from '../protocol/types.ts'
 import { agreed } from './approval.ts'
 import type { Change, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
@@ -42,6 +42,14 @@ export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | u
     if (isKind(node, 'gate') && (!latest || byPlace(latest, node) < 0)) latest = node
   return latest
 }
+
+/** Has nobody answered it yet? Also one that the commit under way is only about to put. */
+export const isUnanswered = (graph: ProjectGraph, confirmId: string): boolean =>
+  answerTo(graph, confirmId) === 'pending'
+
+/** What its answers come to so far. */
+export const answerTo = (graph: ProjectGraph, confirmId: string): ConfirmStatus =>
+  graph.get('confirm', confirmId)?.data.status ?? 'pending'
 
 /** Who has approved what a Confirm asks now, by role. */
 export function agreedTo(graph: ProjectGraph, confirmId: string): ReadonlySet<string> {
