@@ -2,7 +2,7 @@ import { canonical } from '../protocol/json.ts'
 import type { Plan } from '../protocol/types.ts'
 import type { Binding, Change } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { BindingSpec, Resolver } from './bind.ts'
 
 /** A plan that lies in the graph as a draft and has no run: posted, imported, forked, or half submitted when a process died. */
@@ -17,7 +17,7 @@ export async function draftIn(graph: ProjectGraph, plan: string): Promise<Draft 
   const there = await graph.find('plan', plan)
   if (there?.data.status !== 'draft' || graph.state.plan(plan)?.activeRun !== undefined) return undefined
   const bound = new Map<string, Binding>()
-  for (const node of graph.state.nodesOf(plan)) if (isKind(node, 'binding')) bound.set(node.data.step_id, node.data)
+  for (const { data } of ofKind(graph.state.nodesOf(plan), 'binding')) bound.set(data.step_id, data)
   const replaced = ({ binding_id, step_id }: Binding): readonly Change[] => {
     const before = bound.get(step_id)
     if (!before || before.binding_id === binding_id) return []

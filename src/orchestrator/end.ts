@@ -6,7 +6,7 @@ import type { Change } from '../psg/change.ts'
 import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { endPlan, move } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { RunEvent } from '../psg/run-event.ts'
 import type { GraphState } from '../psg/state.ts'
 import { isKept, stepsFailed } from './ending.ts'
@@ -128,13 +128,13 @@ function tally({ graph, plan }: LiveRun, decided: Decided): { succeeded: number;
 /** How many steps were skipped once they had been begun. */
 function givenUp({ state }: ProjectGraph, plan: string): number {
   let steps = 0
-  for (const node of state.nodesOf(plan))
-    if (isKind(node, 'step') && node.data.status === 'skipped' && wasBegun(state, node.id)) steps++
+  for (const { id, data } of ofKind(state.nodesOf(plan), 'step'))
+    if (data.status === 'skipped' && wasBegun(state, id)) steps++
   return steps
 }
 
 function wasBegun(state: GraphState, step: string): boolean {
-  for (const node of state.referrers('step', step, 'EXECUTES')) if (isKind(node, 'action')) return true
+  for (const _ of ofKind(state.referrers('step', step, 'EXECUTES'), 'action')) return true
   return false
 }
 

@@ -8,7 +8,7 @@ import type { Plan, Step } from '../protocol/types.ts'
 import type { Binding, Node, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { isReference } from './bind.ts'
 import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
@@ -97,15 +97,14 @@ function* needsOf(graph: ProjectGraph, run: Node<'run'>): Iterable<Need> {
   const { session } = run.data.options as RunOptions
   const ending = endingOf(graph, run)
   const goesBack = mayGoBack(graph, run, ending)
-  if (ending && !goesBack) return
   if (goesBack) yield* wayBack(graph, plan_id)
+  if (ending) return
   const words = [session?.brief, session?.review].filter((word) => word !== undefined)
-  for (const node of graph.state.nodesOf(plan_id)) {
-    if (ending || !isKind(node, 'binding')) continue
-    const { step_id, inverse } = node.data
+  for (const { data } of ofKind(graph.state.nodesOf(plan_id), 'binding')) {
+    const { step_id, inverse } = data
     for (const word of words.splice(0)) yield { ...word, step_id } // the same about every step, also when that is done
     if (!isOpen(graph, step_id) || isCarried(graph, step_id)) continue
-    yield node.data
+    yield data
     if (goesBack && isObject(inverse)) yield inverseNeeded(step_id, inverse as JsonObject)
   }
 }
@@ -114,8 +113,8 @@ function mayGoBack(graph: ProjectGraph, { data }: Node<'run'>, ending: Ended | u
   const compensates = (data.options as RunOptions).on_failure === 'compensate'
   if (ending) return ending.undo ?? (ending.status === 'failed' && compensates)
   if (compensates) return true
-  for (const node of graph.state.nodesOf(data.plan_id))
-    if (isKind(node, 'binding') && node.data.on_failure === 'compensate') return true
+  for (const binding of ofKind(graph.state.nodesOf(data.plan_id), 'binding'))
+    if (binding.data.on_failure === 'compensate') return true
   return false
 }
 

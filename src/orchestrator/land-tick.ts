@@ -1,5 +1,5 @@
 import { RuleViolation } from '../protocol/errors.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { land, UNWISHED } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { standing } from './recover.ts'
@@ -16,7 +16,7 @@ export async function landTick(run: LiveRun, decided: Decided): Promise<boolean>
     takeBack(run, decided, decided.begins)
   }
   const landed = await land(run, decided)
-  const actions = [...run.graph.state.nodesOf(run.plan)].filter((node) => isKind(node, 'action'))
+  const actions = [...ofKind(run.graph.state.nodesOf(run.plan), 'action')]
   Object.assign(run, standing(run, actions))
   return landed
 }

@@ -1,7 +1,7 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { ActionRecord, Change, Node } from '../psg/change.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 
 /** What a step came to: the latest of its dispatches that nothing else stands instead of. Of several that began together one may have failed. */
@@ -26,9 +26,8 @@ export function outcomeAfter(state: GraphState, changes: readonly Change[], step
 
 type Dispatch = Pick<Node<'action'>, 'born' | 'data'>
 
-function* dispatchesOf(state: GraphState, step: string): Iterable<Node<'action'>> {
-  for (const node of state.referrers('step', step, 'EXECUTES')) if (isKind(node, 'action')) yield node
-}
+const dispatchesOf = (state: GraphState, step: string): Iterable<Node<'action'>> =>
+  ofKind(state.referrers('step', step, 'EXECUTES'), 'action')
 
 function latestOf<D extends Dispatch>(state: GraphState, dispatches: Iterable<D>): D | undefined {
   let latest: D | undefined
@@ -43,9 +42,9 @@ const isCompleted = ({ data }: Dispatch): boolean => data.status === 'completed'
 /** Everything that was done for a plan and took effect, last done first. A step need not have come to its end for that. */
 export function worksOf(state: GraphState, plan: string): readonly ActionRecord[] {
   const works: ActionRecord[] = []
-  for (const node of state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || !isCompleted(node)) continue
-    if (node.data.compensates === undefined && node.data.settles === undefined) works.push(node.data)
+  for (const action of ofKind(state.nodesOf(plan), 'action')) {
+    const { compensates, settles } = action.data
+    if (isCompleted(action) && compensates === undefined && settles === undefined) works.push(action.data)
   }
   return works.sort((a, b) => endOf(b) - endOf(a))
 }

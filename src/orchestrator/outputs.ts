@@ -2,7 +2,7 @@ import { type Digest, type Json, table } from '../protocol/json.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { failureIn, isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
 
@@ -44,8 +44,8 @@ function lastOfSteps(
   isMeant: (action: ActionRecord) => boolean,
 ): readonly ActionRecord[] {
   const latest = new Map<string, Node<'action'>>()
-  for (const node of state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || !isMeant(node.data)) continue
+  for (const node of ofKind(state.nodesOf(plan), 'action')) {
+    if (!isMeant(node.data)) continue
     if ((latest.get(node.data.step_id)?.born ?? 0) <= node.born) latest.set(node.data.step_id, node)
   }
   const placed = [...latest.values()].map(({ data }) => ({ data, at: state.get('step', data.step_id)?.at ?? 0 }))

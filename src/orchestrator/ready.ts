@@ -1,4 +1,4 @@
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { unmet } from '../psg/view.ts'
 
@@ -27,8 +27,8 @@ export function readySet(state: GraphState, plan: string): ReadySet {
   let aside = 0
   const before = (a: string, b: string) => facts.ranks.get(a)! < facts.ranks.get(b)! // made when two are ready at once, and not before
 
-  for (const step of state.nodesOf(plan)) {
-    if (!isKind(step, 'step') || step.data.status !== 'pending') continue
+  for (const step of ofKind(state.nodesOf(plan), 'step')) {
+    if (step.data.status !== 'pending') continue
     const waits = unmet(state, step)
     if (waits === 0) push(heap, step.id, before)
     else waiting.set(step.id, waits)

@@ -5,7 +5,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import { isKind, ofKind } from '../psg/node.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { filledIn, THIS_STEP } from './bind.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
@@ -123,8 +123,8 @@ export function resume(run: LiveRun, decided: Decided): void {
   }
   run.resumed = true
   const timers = new Map(openTimers(run.graph, run.plan).map((timer) => [timer.data.target, timer]))
-  for (const node of run.graph.state.nodesOf(run.plan)) {
-    if (!isKind(node, 'action') || isEnded(node.data)) continue
+  for (const node of ofKind(run.graph.state.nodesOf(run.plan), 'action')) {
+    if (isEnded(node.data)) continue
     const { action_id, attempts, compensates } = node.data
     const flight = takenUp(run, node.data)
     if (compensates !== undefined) {
@@ -209,8 +209,7 @@ function starts(run: LiveRun, decided: Decided): void {
 /** A step that came since the plan was submitted, and that nobody says how to execute or nobody of the session may do. */
 function unboundIn({ graph, plan, bindings, session }: LiveRun): string | undefined {
   const isAnybodys = (step: string) => session?.options.seats.some((seat) => fits(seat, readyStep(graph, step))) ?? true
-  for (const node of graph.state.nodesOf(plan))
-    if (isKind(node, 'step') && !(bindings.has(node.id) && isAnybodys(node.id))) return node.id
+  for (const { id } of ofKind(graph.state.nodesOf(plan), 'step')) if (!(bindings.has(id) && isAnybodys(id))) return id
   return undefined
 }
 const notBound = (step: string): Ending => ({

@@ -1,6 +1,6 @@
 import { uuidOf } from '../protocol/json.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 
 /** By which ids a run that has failed goes on: the same for whoever asks, however often. */
 export const rerunIds = (run: string): { readonly run: string; readonly plan: string } => ({
@@ -12,7 +12,7 @@ export const rerunIds = (run: string): { readonly run: string; readonly plan: st
 export function takenOverBy({ state }: ProjectGraph, run: string): string | undefined {
   const again = rerunIds(run)
   if (!state.get('run', again.run)) return undefined
-  for (const node of state.nodesOf(again.plan))
-    if (isKind(node, 'action') && node.data.carried_from !== undefined) return again.run
+  for (const { data } of ofKind(state.nodesOf(again.plan), 'action'))
+    if (data.carried_from !== undefined) return again.run
   return undefined
 }

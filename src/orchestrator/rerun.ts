@@ -7,7 +7,7 @@ import { confirmOf, gateOf } from '../psg/confirm.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import { copyOf } from '../psg/fork.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { rerunIds } from './rerun-ids.ts'
@@ -163,8 +163,8 @@ function stillSo(graph: ProjectGraph, run: Node<'run'>, actions: readonly NodeAd
   return () => {
     if (waysBack(graph, run).length !== seen)
       throw new Refused(`run ${run.id} is being taken back`, 'wait until that is done')
-    for (const node of graph.state.nodesOf(rerunIds(run.id).plan))
-      if (isKind(node, 'action') && !known.has(node.id))
+    for (const { id } of ofKind(graph.state.nodesOf(rerunIds(run.id).plan), 'action'))
+      if (!known.has(id))
         throw new Refused(
           `a rerun of ${run.id} was cut off before it began, and what it had carried over was taken back since`,
           'submit its plan anew',

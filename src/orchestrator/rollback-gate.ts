@@ -6,7 +6,7 @@ import { gateOf, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { move } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { openTraces, placeOfRun } from './rollback-trace.ts'
 import { commitStill } from './waiting-runs.ts'
 
@@ -104,9 +104,10 @@ function askedFor(graph: ProjectGraph, run: Node<'run'>, plan: RollbackPlan): Pe
 
 /** What people were asked about ways back from a run. */
 function* questions(graph: ProjectGraph, run: Node<'run'>): Iterable<Permission> {
-  for (const node of graph.state.nodesOf(run.group)) {
-    if (!isKind(node, 'confirm') || node.data.target_id !== run.id || node.data.status === 'cancelled') continue
-    const gate = gateOf(graph, node.id)
-    if (gate?.data.shows?.run_id === run.id) yield { status: node.data.status, confirm_id: node.id, gate }
+  for (const { id: confirm_id, data } of ofKind(graph.state.nodesOf(run.group), 'confirm')) {
+    const { status, target_id } = data
+    if (target_id !== run.id || status === 'cancelled') continue
+    const gate = gateOf(graph, confirm_id)
+    if (gate?.data.shows?.run_id === run.id) yield { status, confirm_id, gate }
   }
 }

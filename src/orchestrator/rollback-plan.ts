@@ -8,7 +8,7 @@ import type { ActionRecord, Change, FileRecord, Node, Run, Stored } from '../psg
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { JournalEntry } from '../psg/history.ts'
-import { isKind, placeOf } from '../psg/node.ts'
+import { ofKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
 import type { GraphState } from '../psg/state.ts'
 
@@ -33,11 +33,9 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   const { way: restoration, entries } = await findWay(graph, Math.min(...line.values()), isTheirs, by)
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
-    [...state.nodesOf(run.group)].flatMap((node) =>
-      isKind(node, 'action')
-        ? [{ action: node.data, ended: node.data.ended?.at(-1)?.at ?? 0, ...cutOffAt(state, node.data) }]
-        : [],
-    ),
+    [...ofKind(state.nodesOf(run.group), 'action')].map(({ data: action }) => {
+      return { action, ended: action.ended?.at(-1)?.at ?? 0, ...cutOffAt(state, action) }
+    }),
   )
   const written = actions.flatMap(({ action: { inverse }, cutOffAt }) =>
     isObject(inverse) ? pathsIn(inverse) : (cutOffAt ?? []),
@@ -50,9 +48,9 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
     believed: (id) => graph.get('file', id)?.data,
     ...wroteIn(entries.filter(isTheirs)),
     below: (folder) =>
-      [...graph.state.nodesOf('files')].flatMap((node) =>
-        isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
-      ),
+      [...ofKind(graph.state.nodesOf('files'), 'file')]
+        .map(({ data }) => data.path)
+        .filter((path) => path.startsWith(`${folder}/`)),
     observed,
     untracked: await untracked(parts, actions, observed),
   })
@@ -112,9 +110,8 @@ const isAlike = (one: Stored | undefined, other: Stored | undefined): boolean =>
 /** Only the adapter's own word: whoever says of a step that it cannot be undone may mean more than the file. */
 function cutOffAt(state: GraphState, { step_id, inverse, output }: ActionRecord): Pick<Done, 'cutOffAt'> {
   if (inverse !== 'irreversible' || !isObject(output) || output.repeated !== true) return {}
-  for (const node of state.referrers('step', step_id, 'BINDS'))
-    if (isKind(node, 'binding') && node.data.action_type === 'file_operation' && node.data.inverse === undefined)
-      return { cutOffAt: String(output.path) }
+  for (const { data } of ofKind(state.referrers('step', step_id, 'BINDS'), 'binding'))
+    if (data.action_type === 'file_operation' && data.inverse === undefined) return { cutOffAt: String(output.path) }
   return {}
 }
 

@@ -8,7 +8,7 @@ import { META } from '../protocol/meta.ts'
 import type { Change, Commit, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { children } from '../psg/view.ts'
 import { rerunIds, takenOverBy } from './rerun-ids.ts'
 
@@ -96,17 +96,16 @@ export const openTraces = (graph: ProjectGraph, run: Node<'run'>): readonly Node
 
 /** Traces of all ways back from a run, oldest first. Others may trace its plan too, for reasons of their own. */
 export function waysBack(graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] {
-  const traces = [...graph.state.referrers('plan', run.data.plan_id, 'RECORDS')].filter((node) => isKind(node, 'trace'))
-  return traces
+  return [...ofKind(graph.state.referrers('plan', run.data.plan_id, 'RECORDS'), 'trace')]
     .filter(({ data: { root_span } }) => root_span.attributes?.rollback_of === run.id)
     .sort((a, b) => a.born - b.born)
 }
 
 /** Inverse actions that were under way when an earlier way back was cut off. */
 export const cutOff = (graph: ProjectGraph, run: Node<'run'>): readonly Node<'action'>[] =>
-  [...graph.state.nodesOf(run.group)]
-    .filter((node) => isKind(node, 'action'))
-    .filter(({ data }) => data.compensates !== undefined && data.status === 'running')
+  [...ofKind(graph.state.nodesOf(run.group), 'action')].filter(
+    ({ data }) => data.compensates !== undefined && data.status === 'running',
+  )
 
 const closed = (graph: ProjectGraph, id: string, status: 'completed' | 'failed'): Change => ({
   kind: 'node_update',
@@ -176,7 +175,7 @@ function told({ graph, run, trace_id, reason }: Journey, event_type: string, mor
 /** What was under way when an earlier rollback died: nobody knows how far it got, and it is tried again under the same key. */
 function* interrupted({ graph, run }: Journey): Iterable<Change> {
   for (const { id: trace_id } of openTraces(graph, run))
-    for (const { id } of children(graph.state, 'trace', trace_id).filter((part) => isKind(part, 'segment')))
+    for (const { id } of ofKind(children(graph.state, 'trace', trace_id), 'segment'))
       if (!graph.get('segment_end', id)) yield segmentEnds({ graph, trace_id }, id, 'failed', { interrupted: true })
   for (const { id } of cutOff(graph, run))
     yield {

@@ -4,7 +4,7 @@ import type { CollabMode } from '../protocol/types.ts'
 import type { ActionRecord, Change, Node, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { BindingSpec } from './bind.ts'
 import type { ConflictRules, Contender } from './conflict.ts'
 import type { Board, NextTurn, ReadyStep, Seat, Turn } from './modes/mode.ts'
@@ -163,8 +163,8 @@ function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'acti
     const works = data.settles !== undefined || data.turn?.purpose === 'work'
     if (works && data.status !== 'failed' && data.status !== 'cancelled') held.add(data.step_id)
   }
-  for (const node of graph.state.nodesOf(plan))
-    if (isKind(node, 'step') && node.data.status === 'in_progress' && !held.has(node.id)) yield node.id
+  for (const { id, data } of ofKind(graph.state.nodesOf(plan), 'step'))
+    if (data.status === 'in_progress' && !held.has(id)) yield id
 }
 
 /** What a step was declared to write. */

@@ -3,7 +3,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { perhaps } from '../protocol/fields.ts'
 import type { Binding, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { PlanFacts } from '../psg/plan-facts.ts'
 import type { LiveRun, RunOptions } from './live.ts'
 
@@ -45,7 +45,7 @@ function signalsTaken(state: ProjectGraph['state'], { data }: Node<'run'>): Read
   const note = (bound: Pick<Binding, 'action_type' | 'params'> | undefined) => {
     if (bound?.action_type === 'wait' && typeof bound.params.signal === 'string') names.add(bound.params.signal)
   }
-  for (const node of state.nodesOf(data.plan_id)) if (isKind(node, 'binding')) note(node.data)
+  for (const binding of ofKind(state.nodesOf(data.plan_id), 'binding')) note(binding.data)
   note(brief)
   note(review)
   return names
@@ -53,12 +53,12 @@ function signalsTaken(state: ProjectGraph['state'], { data }: Node<'run'>): Read
 
 /** Does something that is under way wait for a signal of this name? What begins to wait for it later finds it then. */
 export function isAwaited({ state }: ProjectGraph, plan: string, name: string): boolean {
-  for (const node of state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || node.data.status !== 'waiting' || node.data.action_type !== 'wait') continue
-    const { turn, step_id } = node.data
+  for (const { data } of ofKind(state.nodesOf(plan), 'action')) {
+    const { status, action_type, turn, step_id } = data
+    if (status !== 'waiting' || action_type !== 'wait') continue
     if (turn && turn.purpose !== 'work') return true // its session says for what
-    for (const bound of state.referrers('step', step_id, 'BINDS'))
-      if (isKind(bound, 'binding') && bound.data.params.signal === name) return true
+    for (const bound of ofKind(state.referrers('step', step_id, 'BINDS'), 'binding'))
+      if (bound.data.params.signal === name) return true
   }
   return false
 }

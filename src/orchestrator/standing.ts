@@ -1,7 +1,7 @@
 import type { Node } from '../psg/change.ts'
 import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { childrenOf, childrenUnderWay } from './children-under-way.ts'
 import { heldUpBy } from './held-up.ts'
@@ -66,7 +66,7 @@ const wakesByItself = (graph: ProjectGraph, plan: string): boolean =>
   openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
 
 const actionsUnderWay = ({ state }: ProjectGraph, plan: string): readonly Node<'action'>[] =>
-  [...state.nodesOf(plan)].filter((node) => isKind(node, 'action')).filter(({ data }) => data.status === 'running')
+  [...ofKind(state.nodesOf(plan), 'action')].filter(({ data }) => data.status === 'running')
 
 /** Has it more to do than what it has under way: is it to end, or has something come, or will by itself, that one of its actions waited for? */
 function mayGoOn(graph: ProjectGraph, { id }: Node<'run'>): boolean {

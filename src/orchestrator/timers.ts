@@ -1,7 +1,7 @@
 import { isoMicros } from '../protocol/clock.ts'
 import type { Change, Node, Run, Timer } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 
 /** A stored wait of a plan. */
@@ -25,7 +25,7 @@ interface Wait {
 
 /** The timers of a plan that have not fired. */
 export const openTimers = (graph: ProjectGraph, plan: string): readonly Node<'timer'>[] =>
-  [...graph.state.nodesOf(plan)].filter((node) => isKind(node, 'timer')).filter(({ data }) => !data.fired)
+  [...ofKind(graph.state.nodesOf(plan), 'timer')].filter(({ data }) => !data.fired)
 
 /** Lets an action wait: stored, so that whoever owns the run when the time comes goes on with it. */
 export function setTimer(run: LiveRun, flight: Flight, ms: number, decided: Decided): void {

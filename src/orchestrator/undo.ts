@@ -4,7 +4,7 @@ import { type Clock, isoNow } from '../protocol/clock.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { departs } from './dispatch.ts'
@@ -106,8 +106,8 @@ export function isTakenBack(state: GraphState, step: string, action_id: string):
 
 /** What was begun so far to take an action back. */
 function* waysBackOf(state: GraphState, step: string, action_id: string): Iterable<ActionRecord> {
-  for (const node of state.referrers('step', step, 'EXECUTES'))
-    if (isKind(node, 'action') && node.data.compensates === action_id) yield node.data
+  for (const { data } of ofKind(state.referrers('step', step, 'EXECUTES'), 'action'))
+    if (data.compensates === action_id) yield data
 }
 
 const hasEnded = (record: ActionRecord): boolean => !wasCutOff(record)

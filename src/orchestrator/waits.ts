@@ -2,7 +2,7 @@ import { allOf } from '../protocol/each.ts'
 import type { Node } from '../psg/change.ts'
 import { rolesLeft } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
@@ -82,8 +82,8 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
     else timed.add(target)
     if (purpose === 'retry' || purpose === 'wait') waits.push({ what: `${purpose} at ${due}`, due: Date.parse(due) })
   }
-  for (const node of nodes)
-    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node, until.get(node.id)))
+  for (const action of ofKind(nodes, 'action'))
+    if (!timed.has(action.id)) waits.push(...waitOf(graph, plan, action, until.get(action.id)))
   return waits
 }
 
@@ -100,9 +100,8 @@ function waitOf(
     return [{ what: `the step “${step}”, attempt ${attempts}`, ...(children.length > 0 && { children }) }]
   }
   if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []
-  const signal = [...graph.state.referrers('step', step_id, 'BINDS')].flatMap((node) =>
-    isKind(node, 'binding') && typeof node.data.params.signal === 'string' ? [node.data.params.signal] : [],
-  )[0]
+  const bindings = [...ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')]
+  const signal = bindings.map(({ data }) => data.params.signal).find((name) => typeof name === 'string')
   if (signal === undefined) return [{ what: `the step “${step}”` }]
   return hasCome(graph, plan, signal)
     ? [{ what: `a worker to take in the signal ${signal}` }]

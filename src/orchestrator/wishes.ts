@@ -11,7 +11,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { insist } from '../psg/insist.ts'
 import { type Deciding, decide, proposePlan } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import { ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
 import { type Project, upToDate } from '../psg/project.ts'
@@ -187,12 +187,10 @@ function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | 
   const run = graph.get('run', graph.state.plan(plan)?.activeRun ?? '')
   if (!run) return []
   const parts = [...graph.state.nodesOf(plan)]
-  const steps = parts.flatMap((node) => (isKind(node, 'step') ? node.data : []))
+  const steps = [...ofKind(parts, 'step')].map(({ data }) => data)
   const problems = profileProblems(run.data.options as RunOptions, steps)
   if (problems.length > 0) throw new InvalidInput('flow', problems)
-  const bound = Object.fromEntries(
-    parts.flatMap((node) => (isKind(node, 'binding') ? [[node.data.step_id, node.data] as const] : [])),
-  )
+  const bound = Object.fromEntries([...ofKind(parts, 'binding')].map(({ data }) => [data.step_id, data]))
   return bindSteps(steps, { steps: bound }, resolve, graph.clock.uuid)
     .filter(({ step_id }) => !Object.hasOwn(bound, step_id))
     .map((data) => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))

@@ -4,7 +4,7 @@ import type { Confirm, ConfirmStatus, Decision } from '../protocol/types.ts'
 import { agreed } from './approval.ts'
 import type { Change, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
-import { byPlace, isKind } from './node.ts'
+import { byPlace, ofKind } from './node.ts'
 import { children } from './view.ts'
 
 /** What a Confirm asks people about, and on whose behalf. */
@@ -28,9 +28,9 @@ export const newConfirm = (clock: Pick<Clock, 'now'>, asks: Asks, group?: string
 /** The Confirm that a plan was last put up for approval with. */
 export function confirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
   let latest: { confirm: Node<'confirm'>; gate: Node<'gate'> } | undefined
-  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS')) {
-    const gate = isKind(confirm, 'confirm') ? gateOf(graph, confirm.id) : undefined
-    if (isKind(confirm, 'confirm') && gate && (!latest || byPlace(latest.gate, gate) < 0)) latest = { confirm, gate }
+  for (const confirm of ofKind(graph.state.referrers('plan', planId, 'CONFIRMS'), 'confirm')) {
+    const gate = gateOf(graph, confirm.id)
+    if (gate && (!latest || byPlace(latest.gate, gate) < 0)) latest = { confirm, gate }
   }
   return latest?.confirm
 }
@@ -38,8 +38,8 @@ export function confirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> 
 /** The gate that a Confirm's decisions count for now. */
 export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | undefined {
   let latest: Node<'gate'> | undefined
-  for (const node of graph.state.referrers('confirm', confirmId, 'GATES'))
-    if (isKind(node, 'gate') && (!latest || byPlace(latest, node) < 0)) latest = node
+  for (const gate of ofKind(graph.state.referrers('confirm', confirmId, 'GATES'), 'gate'))
+    if (!latest || byPlace(latest, gate) < 0) latest = gate
   return latest
 }
 
@@ -69,5 +69,5 @@ export const counting = (decisions: readonly Node<'decision'>[], gate: Node<'gat
 
 /** What was decided on a Confirm, in that order. */
 export function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'decision'>[] {
-  return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))
+  return [...ofKind(children(graph.state, 'confirm', confirmId), 'decision')]
 }

@@ -11,7 +11,7 @@ import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
 import { isSegment } from './input.ts'
 import { KINDS } from './kinds.ts'
-import { byPlace, isKind, placeOf } from './node.ts'
+import { byPlace, isKind, ofKind, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
 import { eventsIn } from './told.ts'
 import { children } from './view.ts'
@@ -109,10 +109,10 @@ function withParts(kind: DocumentKind, id: string, head: AnyNode | undefined, li
 /** Those that somebody added to a trace, and the attempts of the run that it follows, in their order. */
 function segmentsOf(state: GraphState, trace: string): readonly JsonObject[] {
   const placed: { readonly at: number; readonly segment: JsonObject }[] = []
-  for (const node of children(state, 'trace', trace))
-    if (isKind(node, 'segment')) placed.push({ at: node.at ?? placed.length, segment: segmentOf(node, state) })
+  for (const node of ofKind(children(state, 'trace', trace), 'segment'))
+    placed.push({ at: node.at ?? placed.length, segment: segmentOf(node, state) })
   for (const run of state.referrers('trace', trace, 'TRACED_BY'))
-    for (const node of state.nodesOf(run.group)) if (isKind(node, 'action')) placed.push(...attemptsOf(node, state))
+    for (const action of ofKind(state.nodesOf(run.group), 'action')) placed.push(...attemptsOf(action, state))
   return placed.sort((a, b) => a.at - b.at).map(({ segment }) => segment)
 }
 

@@ -3,7 +3,7 @@ import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node, Parent, Run } from './change.ts'
 import { endIn, endOf } from './indexes.ts'
-import { isKind } from './node.ts'
+import { ofKind } from './node.ts'
 import { caughtUp, type Project } from './project.ts'
 
 /** A run that has ended. */
@@ -65,8 +65,8 @@ async function find(project: Project, id: string): Promise<Found | undefined> {
   if (!where) return undefined
   const graph = await caughtUp(project, where) // another process may have ended it
   const nodes = await graph.nodesOf(where.group, ['run', 'plan'])
-  const run = nodes.filter((node) => isKind(node, 'run')).find((node) => node.id === id)
-  const plan = nodes.filter((node) => isKind(node, 'plan')).find((node) => node.id === run?.data.plan_id)
+  const run = [...ofKind(nodes, 'run')].find((node) => node.id === id)
+  const plan = [...ofKind(nodes, 'plan')].find((node) => node.id === run?.data.plan_id)
   return { context_id: graph.id, run, plan }
 }
 

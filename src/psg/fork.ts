@@ -4,7 +4,7 @@ import type { Binding, Change, CommitOptions, Node } from './change.ts'
 import { partsOf } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
 import { insist } from './insist.ts'
-import { isKind } from './node.ts'
+import { ofKind } from './node.ts'
 import type { GraphState } from './state.ts'
 import { children } from './view.ts'
 
@@ -32,7 +32,7 @@ export interface PlanCopy {
 export function copyOf(state: GraphState, planId: string, plan_id: string, idOf: (id: string) => string): PlanCopy {
   const first = state.get('plan', planId)
   if (!first) throw new NotFound('plan', planId)
-  const nodes = children(state, 'plan', planId).filter((node) => isKind(node, 'step'))
+  const nodes = [...ofKind(children(state, 'plan', planId), 'step')]
   const steps = new Map(nodes.map(({ id }) => [id, idOf(id)]))
   const { trace: _, events: __, ...head } = first.data
   const copied = nodes.map(({ id, data }) => {
@@ -47,8 +47,9 @@ export function copyOf(state: GraphState, planId: string, plan_id: string, idOf:
   return { plan: { ...head, plan_id, status: 'draft', steps: copied } as Plan, bindings, steps }
 }
 
-const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[] =>
-  [...state.referrers('step', step, 'BINDS')].filter((node) => isKind(node, 'binding'))
+const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[] => [
+  ...ofKind(state.referrers('step', step, 'BINDS'), 'binding'),
+]
 
 /** References to steps' outputs name their ids, in what takes a step back too: the copy must name the copies. */
 function withIds(bound: Binding, ids: ReadonlyMap<string, string>): Binding {

@@ -10,7 +10,7 @@ import type { Change, Gate } from './change.ts'
 import { confirmOf, counting, decisionNodes, gateOf, newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkName } from './input.ts'
-import { isKind } from './node.ts'
+import { ofKind } from './node.ts'
 
 export interface Proposing {
   readonly requested_by_role: string
@@ -117,16 +117,14 @@ export function endPlan(
 ): readonly Change[] {
   const plan = loaded(graph, 'plan', planId)
   const changes: Change[] = [move('plan', planId, status)]
-  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS'))
-    if (isKind(confirm, 'confirm') && confirm.data.status === 'pending')
-      changes.push(move('confirm', confirm.id, 'cancelled'))
+  for (const { id, data } of ofKind(graph.state.referrers('plan', planId, 'CONFIRMS'), 'confirm'))
+    if (data.status === 'pending') changes.push(move('confirm', id, 'cancelled'))
   const { pending, blocked, in_progress } = graph.state.plan(planId)!.tally
   if (pending + blocked + in_progress === ended.size) return changes
-  for (const step of graph.state.nodesOf(plan.group)) {
-    if (!isKind(step, 'step') || ended.has(step.id)) continue
-    if (step.data.status === 'in_progress') changes.push(move('step', step.id, 'failed'))
-    else if (step.data.status === 'pending' || step.data.status === 'blocked')
-      changes.push(move('step', step.id, 'skipped'))
+  for (const { id, data } of ofKind(graph.state.nodesOf(plan.group), 'step')) {
+    if (ended.has(id)) continue
+    if (data.status === 'in_progress') changes.push(move('step', id, 'failed'))
+    else if (data.status === 'pending' || data.status === 'blocked') changes.push(move('step', id, 'skipped'))
   }
   return changes
 }

@@ -119,5 +119,10 @@ export function referencesOf(node: AnyNode): readonly Reference[] {
   return found
 }
 
+/** Those of one kind. */
+export function* ofKind<K extends Kind>(nodes: Iterable<AnyNode>, kind: K): Iterable<Extract<AnyNode, Node<K>>> {
+  for (const node of nodes) if (isKind(node, kind)) yield node
+}
+
 export const isKind = <K extends Kind>(node: AnyNode | undefined, kind: K): node is Extract<AnyNode, Node<K>> =>
   node?.kind === kind

@@ -12,7 +12,7 @@ import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles }
 import { INDEX, type Whereabouts } from './indexes.ts'
 import { checkOptions } from './input.ts'
 import { KINDS } from './kinds.ts'
-import { byPlace, isKind } from './node.ts'
+import { byPlace, ofKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
 import { type Verified, type VerifyOptions, verifyProject } from './verify-project.ts'
 
@@ -196,7 +196,7 @@ function roleBook(graph: ProjectGraph): (idOrName: string) => Role | undefined {
     const byId = graph.get('role', idOrName)
     if (byId) return byId.data
     if (gathered !== graph.revision) {
-      const roles = [...graph.state.nodes()].filter((node) => isKind(node, 'role')).filter((node) => !node.retired)
+      const roles = [...ofKind(graph.state.nodes(), 'role')].filter((node) => !node.retired)
       names = new Map(roles.sort((a, b) => byPlace(b, a)).map(({ data }) => [data.name, data]))
       gathered = graph.revision
     }

@@ -7,7 +7,7 @@ import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
 import { insist } from './insist.ts'
-import { groupIn, isKind, nodeKey } from './node.ts'
+import { groupIn, nodeKey, ofKind } from './node.ts'
 import { isStepGoing, type Restoration, restoration, touchedBy, withBindings } from './restore.ts'
 import type { GraphState } from './state.ts'
 import { changedBy, untouched } from './untouched.ts'
@@ -132,7 +132,7 @@ async function possible(graph: ProjectGraph, way: Restoration, options: CommitOp
 
 /** A context's snapshots, oldest first. */
 export const snapshotsOf = ({ state }: ProjectGraph): readonly Node<'snapshot'>[] =>
-  [...state.nodesOf('-')].filter((node) => isKind(node, 'snapshot')).sort((a, b) => a.born - b.born)
+  [...ofKind(state.nodesOf('-'), 'snapshot')].sort((a, b) => a.born - b.born)
 
 function revisionOf(graph: ProjectGraph, to: number | string): number {
   if (typeof to === 'string') return snapshotOf(graph, to).data.revision
@@ -154,13 +154,13 @@ function snapshotOf(graph: ProjectGraph, idOrName: string): Node<'snapshot'> {
 }
 
 function refuseWhileRunning(state: GraphState): void {
-  for (const node of state.nodes()) {
-    if (!isKind(node, 'plan') || node.data.status !== 'in_progress' || node.imported) continue
+  for (const { id, data, imported } of ofKind(state.nodes(), 'plan')) {
+    if (data.status !== 'in_progress' || imported) continue
     throw new InvalidInput('restore', [
       {
         path: 'of',
         rule: 'nothing_runs',
-        message: `is not given, but plan ${node.id} is running: name the run to take back, or wait until nothing runs`,
+        message: `is not given, but plan ${id} is running: name the run to take back, or wait until nothing runs`,
       },
     ])
   }

@@ -8,7 +8,7 @@ import type { Finding, Found } from './finding.ts'
 import { entryFault, isNodeKey, isStored } from './form.ts'
 import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
-import { fromStored, isKind, nodeKey, placeOf, referencesOf } from './node.ts'
+import { fromStored, isKind, nodeKey, ofKind, placeOf, referencesOf } from './node.ts'
 import { misfits } from './rules/structure.ts'
 import { eventsIn } from './told.ts'
 import { trimmedAt } from './trimmed.ts'
@@ -235,11 +235,10 @@ function checkReferences(nodes: ReadonlyMap<string, AnyNode>, found: Found): voi
 async function checkAcyclic(nodes: ReadonlyMap<string, AnyNode>, found: Found): Promise<void> {
   const [graphology, { hasCycle }] = await Promise.all([import('graphology'), import('graphology-dag')])
   const plans = new Map<string, DirectedGraph>()
-  for (const node of nodes.values()) {
-    if (!isKind(node, 'step')) continue
-    const graph = plans.get(node.owner!) ?? new graphology.DirectedGraph()
-    plans.set(node.owner!, graph)
-    for (const dependency of node.data.dependencies ?? []) graph.mergeDirectedEdge(node.id, dependency)
+  for (const { id, owner, data } of ofKind(nodes.values(), 'step')) {
+    const graph = plans.get(owner!) ?? new graphology.DirectedGraph()
+    plans.set(owner!, graph)
+    for (const dependency of data.dependencies ?? []) graph.mergeDirectedEdge(id, dependency)
   }
   for (const [plan, graph] of plans)
     if (hasCycle(graph)) found('plan.acyclic', nodeKey('plan', plan), `steps of plan ${plan} wait for each other`)

@@ -3,7 +3,7 @@ import { shown } from '../protocol/shown.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
 import { checkNames } from './input.ts'
 import { KINDS } from './kinds.ts'
-import { byPlace, isKind, nodeKey, statusOf } from './node.ts'
+import { byPlace, isKind, nodeKey, ofKind, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
 /** The parts of an object, in their order. */
@@ -42,7 +42,7 @@ export const dependants = (state: GraphState, step: string, depth = Number.POSIT
 /** Every loaded Confirm that waits for a decision, oldest first. */
 export function pendingConfirms(state: GraphState): readonly Node<'confirm'>[] {
   const found: Node<'confirm'>[] = []
-  for (const node of state.nodes()) if (isKind(node, 'confirm') && node.data.status === 'pending') found.push(node)
+  for (const confirm of ofKind(state.nodes(), 'confirm')) if (confirm.data.status === 'pending') found.push(confirm)
   return found.sort(byPlace)
 }
 

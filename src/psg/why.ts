@@ -3,7 +3,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkName } from './input.ts'
-import { isKind, nodeKey, referencesOf, statusOf } from './node.ts'
+import { nodeKey, ofKind, referencesOf, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 import { children } from './view.ts'
 
@@ -90,10 +90,9 @@ function approvalsOf(state: GraphState, kind: 'plan' | 'action', id: string): re
 function decidersOf(state: GraphState, { id, data: { status } }: Node<'confirm'>): readonly string[] {
   const gates = [...state.referrers('confirm', id, 'GATES')].map(({ born }) => born)
   const asked = Math.max(0, ...gates)
-  const roles = children(state, 'confirm', id).flatMap((node) =>
-    isKind(node, 'decision') && node.born >= asked && node.data.status === status ? [node.data.decided_by_role] : [],
-  )
-  return [...new Set(roles)]
+  const decisions = [...ofKind(children(state, 'confirm', id), 'decision')]
+  const counting = decisions.filter(({ born, data }) => born >= asked && data.status === status)
+  return [...new Set(counting.map(({ data }) => data.decided_by_role))]
 }
 
 function saying(node: AnyNode): string {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../protocol/json.ts'
 import { isTerminal } from '../../protocol/lifecycle.ts'
 import type { Change, Node } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
-import { isKind } from '../../psg/node.ts'
+import { ofKind } from '../../psg/node.ts'
 import { children } from '../../psg/view.ts'
 import { addingTo, creating, making, moving } from './intents.ts'
 import { graphOf, type Intent, type Maker, type Module, onlyFields, textOf } from './module.ts'
@@ -65,6 +65,6 @@ function breakingOff(status: 'failed' | 'cancelled'): Intent {
 }
 
 const openSegments = ({ state }: ProjectGraph, trace: string): readonly Node<'segment'>[] =>
-  children(state, 'trace', trace)
-    .filter((part) => isKind(part, 'segment'))
-    .filter(({ id, data }) => !isTerminal('segment', data.status) && !state.has('segment_end', id))
+  [...ofKind(children(state, 'trace', trace), 'segment')].filter(
+    ({ id, data }) => !isTerminal('segment', data.status) && !state.has('segment_end', id),
+  )
