@@ -37,7 +37,7 @@ export interface Children {
   isOrphan(run: Pick<Run, 'parent' | 'requested' | 'ending'>): Promise<boolean>
 }
 
-export function childrenOf(options: ChildrenOptions): Children {
+export function childRuns(options: ChildrenOptions): Children {
   const { live, mine, isClosing, look } = options
 
   async function child(given: ChildFlow, { run: place, action_id, execution_id, signal }: ChildRequest) {

@@ -18,7 +18,7 @@ import { caughtUp, openProject, type Project, upToDate } from '../psg/project.ts
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { type BringingIn, bringIn } from './bring-in.ts'
-import { childrenOf } from './children.ts'
+import { childRuns } from './children.ts'
 import { handsOf } from './hands.ts'
 import { type IntegrationKind, ingest } from './ingest.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
@@ -124,7 +124,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const patiently = patientWith(clock, options.onAway ? reporter(options.onAway) : onError)
   const mine = options.mine && mineOf(options.mine)
   let closing: Promise<void> | undefined
-  const children = childrenOf({
+  const children = childRuns({
     project: () => project,
     live,
     mine,
