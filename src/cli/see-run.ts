@@ -1,6 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { FlowWithIds } from '../orchestrator/named-flow.ts'
-import { endOf, type RunHandle } from '../orchestrator/run.ts'
+import { endOf } from '../orchestrator/result.ts'
+import type { RunHandle } from '../orchestrator/run.ts'
 import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { ProjectGraph } from '../psg/graph.ts'

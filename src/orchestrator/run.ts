@@ -9,7 +9,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { eventsIn } from '../psg/told.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
-import { failuresOf, outputsOf } from './outputs.ts'
+import { hasEnded, resultOf } from './result.ts'
 import { needsSomebody, type Standing } from './standing.ts'
 import type { Placeless } from './without-place.ts'
 
@@ -210,18 +210,6 @@ async function firstOf<T>(waits: readonly ((until: AbortSignal) => Promise<T>)[]
 }
 const OVER = new Error('the waiting is over')
 
-/** How a run has ended, as the graph has it; `undefined` where it has not. */
-export const endOf = async (graph: ProjectGraph, run: string, plan: string): Promise<RunResult | undefined> =>
-  (await hasEnded(graph, run, plan)) ? resultOf(graph, run, plan) : undefined
-
-async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise<boolean> {
-  const node = graph.get('run', run)
-  if (node) return node.data.phase === 'ended'
-  await graph.load(plan) // it ended and left memory
-  if (!graph.get('run', run)) throw new NotFound('run', run)
-  return graph.get('run', run)?.data.phase === 'ended'
-}
-
 /** Is its owner about to lay it down as paused? */
 const isPausing = (graph: ProjectGraph, run: string): boolean => graph.get('run', run)!.data.pausing === true
 
@@ -231,19 +219,3 @@ const endsRun = (body: EntryBody, run: string): boolean =>
       change.key.endsWith(`/run/${run}`) &&
       (isFieldChange(change) ? change.now : change.after?.data)?.phase === 'ended',
   )
-
-type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone'>>
-
-async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
-  const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
-  const failures = failuresOf(graph, plan)
-  return {
-    success: status === 'completed',
-    status,
-    ...(error && { error }),
-    outputs: await outputsOf(graph, plan),
-    ...(failures && { failures }),
-    ...(resources && { resources }),
-    ...(undone && { undone }),
-  }
-}
