@@ -1,4 +1,4 @@
-import type { Question } from '../orchestrator/wishes.ts'
+import type { Question } from '../orchestrator/questions.ts'
 import { EXIT, type Io } from './io.ts'
 import { limitIn } from './limit-in.ts'
 import type { VerbCall } from './verb.ts'

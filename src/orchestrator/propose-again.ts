@@ -1,0 +1,59 @@
+import { isoMicros } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { breachProblems } from '../protocol/invariants.ts'
+import type { Plan } from '../protocol/types.ts'
+import type { Change, NodeAdd } from '../psg/change.ts'
+import { confirmOf, gateOf } from '../psg/confirm.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { proposePlan } from '../psg/moves.ts'
+import { ofKind } from '../psg/node.ts'
+import { bindSteps, type Resolver } from './bind.ts'
+import { EXPIRES_MS } from './gate.ts'
+import type { RunOptions } from './live.ts'
+import { seatProblems } from './open-session.ts'
+import { saBreaches } from './profiles/sa.ts'
+import type { Session } from './session.ts'
+import { fired, newTimer, openTimers } from './timers.ts'
+
+/** How the steps are executed that came since the plan was submitted. Throws InvalidInput for one that nobody can execute, or nobody of its session. */
+export function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
+  const run = graph.get('run', graph.state.plan(plan)?.activeRun ?? '')
+  if (!run) return []
+  const parts = [...graph.state.nodesOf(plan)]
+  const steps = [...ofKind(parts, 'step')].map(({ data }) => data)
+  const problems = profileProblems(run.data.options as RunOptions, steps)
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
+  const bound = Object.fromEntries([...ofKind(parts, 'binding')].map(({ data }) => [data.step_id, data]))
+  return bindSteps(steps, { steps: bound }, resolve, graph.clock.uuid)
+    .filter(({ step_id }) => !Object.hasOwn(bound, step_id))
+    .map((data) => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))
+}
+
+/** What a profile would have refused, had the plan been submitted with these steps. */
+function profileProblems({ profile = 'sa', session }: RunOptions, steps: Plan['steps']): readonly Problem[] {
+  if (session) return seatProblems((session as Session).seats, steps)
+  const breaches = profile === 'sa' ? saBreaches({ plan: { steps } }) : []
+  return breachProblems(breaches.filter(({ path }) => path.startsWith('plan.steps')))
+}
+
+/** The same people are asked again, and as many of them, for as long. */
+export function proposedAgain(
+  graph: ProjectGraph,
+  plan: string,
+  given: { readonly requested_by_role?: string; readonly reason?: string },
+): readonly Change[] {
+  const asked = confirmOf(graph, plan)
+  const gate = asked && gateOf(graph, asked.id)?.data
+  const due = graph.clock.now() + EXPIRES_MS
+  const changes = proposePlan(graph, plan, {
+    requested_by_role: 'runtime',
+    ...(gate?.expires_at !== undefined && { expires_at: isoMicros(due * 1000) }),
+    ...given,
+  })
+  if (gate?.expires_at === undefined) return changes
+  const renewed = changes.find((change) => change.kind === 'node_add' && change.node === 'gate') as NodeAdd<'gate'>
+  const target = renewed.data.confirm_id
+  const older = openTimers(graph, plan).filter(({ data }) => data.purpose === 'expiry') // of a question that was answered
+  const timer = newTimer(graph.clock.uuid(), plan, { due, purpose: 'expiry', target })
+  return [...changes, ...older.map(({ id }) => fired(id)), timer]
+}
