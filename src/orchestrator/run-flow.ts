@@ -72,42 +72,50 @@ export async function runFlow<Flow extends FlowContract>(
   profile: Profile<Flow>,
 ): Promise<FlowResult> {
   const context = options?.runtimeContext
-  const open: Opened = { closing: [], running: undefined, patience: undefined }
-  const told = () => ({ ...(open.running && { output: open.running.output }), events: context?.events ?? [], context })
+  let call: Call<Flow> | undefined
+  const told = () => {
+    const output = call?.running?.output
+    return { ...(output && { output }), events: context?.events ?? [], context }
+  }
   try {
     checkFlowOptions(options, profile.flowKeys)
-    open.patience = patience({ ...options, runId: context.ids.runId, clock: options.clock ?? systemClock })
-    await open.patience.unlessOver(run(options, profile, open, open.patience))
+    call = callOf(options, profile)
+    await call.patience.unlessOver(run(call))
     return { success: true, ...told() }
   } catch (error) {
-    const { over } = open.patience ?? {}
+    const { over } = call?.patience ?? {}
     return { success: false, error: errorOf(over?.aborted ? over.reason : error), ...told() }
   } finally {
-    await closed(open, options)
-    open.patience?.end()
+    if (call) await closed(call)
+    call?.patience.end()
   }
 }
 
-interface Opened {
+/** What one call is made with, and what it has opened so far. */
+interface Call<Flow extends FlowContract> {
+  readonly options: FlowOptions<Flow>
+  readonly profile: Profile<Flow>
+  readonly clock: Clock
+  readonly patience: Patience
   readonly closing: (() => Promise<unknown>)[]
-  running: Running | undefined
-  patience: Patience | undefined
+  running: Running<Flow> | undefined
+}
+
+function callOf<Flow extends FlowContract>(options: FlowOptions<Flow>, profile: Profile<Flow>): Call<Flow> {
+  const { runtimeContext, clock = systemClock } = options
+  const patient = patience({ ...options, runId: runtimeContext.ids.runId, clock })
+  return { options, profile, clock, patience: patient, closing: [], running: undefined }
 }
 
 /** What the last one opened is closed first. */
-async function closed(open: Opened, options: Partial<FlowOptions>): Promise<void> {
-  for (const close of open.closing.splice(0).reverse()) await close().catch(errorsOf(options, open.patience))
+async function closed<Flow extends FlowContract>(call: Call<Flow>): Promise<void> {
+  for (const close of call.closing.splice(0).reverse()) await close().catch(reportOf(call))
 }
 
-async function run<Flow extends FlowContract>(
-  options: FlowOptions<Flow>,
-  profile: Profile<Flow>,
-  open: Opened,
-  patience: Patience,
-): Promise<void> {
-  const time = flowTime(options.flow?.options ?? {}, options.clock ?? systemClock)
+async function run<Flow extends FlowContract>(call: Call<Flow>): Promise<void> {
+  const time = flowTime(call.options.flow?.options ?? {}, call.clock)
   try {
-    while (!(await hasRun(options, profile, open, patience, time))) await closed(open, options)
+    while (!(await hasRun(call, time))) await closed(call)
   } finally {
     time.end()
   }
@@ -117,15 +125,10 @@ async function run<Flow extends FlowContract>(
  * False when another call was let in because this one was silent for too long: then that one is waited for, as by any second call. And when the store is
  * away: then all of it is gone on with from what is stored, as by any later call, for as long as there is patience.
  */
-async function hasRun<Flow extends FlowContract>(
-  options: FlowOptions<Flow>,
-  profile: Profile<Flow>,
-  open: Opened,
-  patience: Patience,
-  time: FlowTime,
-): Promise<boolean> {
+async function hasRun<Flow extends FlowContract>(call: Call<Flow>, time: FlowTime): Promise<boolean> {
+  const { options, clock, patience } = call
   try {
-    const running = await opened(options, profile, open, patience, time)
+    const running = await opened(call, time)
     await hearModules(running, AbortSignal.any([running.signal, time.over]))
     await carryOut(running)
     await running.events.catchUp()
@@ -134,7 +137,7 @@ async function hasRun<Flow extends FlowContract>(
     if (isTakenOver(error, options.runtimeContext.ids.runId)) return false
     if (!isAway(error) || patience.over.aborted) throw error
     patience.failed(error)
-    await (options.clock ?? systemClock).sleep(STORE_AWAY_MS, patience.over)
+    await clock.sleep(STORE_AWAY_MS, patience.over)
     return false
   }
 }
@@ -144,24 +147,18 @@ const isTakenOver = (error: unknown, runId: string): boolean =>
   error instanceof FencedOut && error.stream === recordKey(runId) && error.token > error.fence
 
 /** What goes wrong beside the flow. That its patience is over is told by its result. */
-function errorsOf(options: Partial<FlowOptions> | undefined, patience: Patience | undefined): Report {
-  const report = reporter(options?.onError)
-  return (error) => (patience?.over.aborted && error === patience.over.reason ? undefined : report(error))
+function reportOf<Flow extends FlowContract>({ options, patience: { over } }: Call<Flow>): Report {
+  const report = reporter(options.onError)
+  return (error) => (over.aborted && error === over.reason ? undefined : report(error))
 }
 
 /** Everything that a call holds. */
-async function opened<Flow extends FlowContract>(
-  options: FlowOptions<Flow>,
-  profile: Profile<Flow>,
-  open: Opened,
-  patience: Patience,
-  time: FlowTime,
-): Promise<Running<Flow>> {
-  const { runtimeContext: ctx, vsl, clock = systemClock } = options
+async function opened<Flow extends FlowContract>(call: Call<Flow>, time: FlowTime): Promise<Running<Flow>> {
+  const { options, profile, clock, patience, closing } = call
+  const { runtimeContext: ctx, vsl } = options
   const { ask, over } = patience
-  const onError = errorsOf(options, patience)
+  const onError = reportOf(call)
   const signal = AbortSignal.any([over, ...(options.signal ? [options.signal] : [])])
-  const { closing } = open
   const store = withPatience(isBackend(vsl) ? vsl : await ask('open', () => liftedBackend(vsl, { clock })), patience)
   if (!isBackend(vsl)) closing.push(store.close)
   const holder = thisHolder(clock.uuid())
@@ -192,9 +189,8 @@ async function opened<Flow extends FlowContract>(
   closing.push(() => runtime.close(over))
   const flow = options.flow ?? ({} as Flow)
   const working = { runtime, record, events, clock, signal }
-  const running: Running<Flow> = { options, profile, flow, ctx, asked, ...working, output: {} }
-  open.running = running as unknown as Running
-  return running
+  call.running = { options, profile, flow, ctx, asked, ...working, output: {} }
+  return call.running
 }
 
 const isBackend = (vsl: FlowOptions['vsl']): vsl is Backend => typeof (vsl as Partial<Backend>).commit === 'function'
