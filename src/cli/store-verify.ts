@@ -1,6 +1,6 @@
 import { Corrupt } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
-import { projectIn } from '../psg/project.ts'
+import { projectIn } from '../psg/project-id.ts'
 import { verifyProject } from '../psg/verify-project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT, type Io, table } from './io.ts'

@@ -1,9 +1,8 @@
-import { systemClock } from '../protocol/clock.ts'
-import { InvalidInput, KeyExists, NotFound, OutcomeUnknown, Refused, RevisionConflict } from '../protocol/errors.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Role } from '../protocol/types.ts'
-import { type Backend, UNFINISHED } from '../vsl/backend.ts'
+import type { Backend } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
 import { type DocumentKind, takeApart } from './document.ts'
@@ -14,6 +13,7 @@ import { checkOptions } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, ofKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
+import { projectId } from './project-id.ts'
 import { type Verified, type VerifyOptions, verifyProject } from './verify-project.ts'
 
 export interface ProjectOptions extends Omit<GraphOptions, 'project_id' | 'roles'> {
@@ -56,8 +56,6 @@ export interface Project {
   verify(options?: VerifyOptions): Promise<Verified>
 }
 
-const NAME = 'project'
-const MOST_ATTEMPTS = 5
 /** Those that act without being anybody's role: what decides by rule, and what runs. */
 const OWN_ROLES: ReadonlySet<string> = new Set(['policy', 'runtime'])
 
@@ -154,39 +152,6 @@ export async function caughtUp(project: Project, { graph: id }: Pick<Whereabouts
 }
 
 const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].indexed)
-
-/** Minted once per store; of two processes that mint at once, one wins and both read the same. */
-async function projectId(store: Backend, { clock = systemClock }: ProjectOptions): Promise<string> {
-  for (let attempt = 1; ; attempt++) {
-    const there = await projectIn(store)
-    if (there !== undefined) return there
-    const project_id = clock.uuid()
-    try {
-      await store.commit({ stream: NAME, expected: 0, inserts: [[NAME, { project_id }]], puts: [], deletes: [] })
-      return project_id
-    } catch (error) {
-      const read = error instanceof KeyExists || error instanceof RevisionConflict || error instanceof OutcomeUnknown
-      if (!read || attempt === MOST_ATTEMPTS) throw error
-    }
-  }
-}
-
-/** The id of a store's project, if it has one. Throws Refused for a copy that was cut off. */
-export async function projectIn(store: Backend): Promise<string | undefined> {
-  const found = await store.getMany([NAME, UNFINISHED])
-  if (found.has(UNFINISHED)) throw new Refused('the store is a copy that was cut off', 'throw it away, and copy again')
-  const there = found.get(NAME)
-  return there === undefined ? undefined : idIn(there)
-}
-
-function idIn(stored: Json): string {
-  const project_id = isObject(stored) ? stored.project_id : undefined
-  if (typeof project_id === 'string') return project_id
-  throw new Refused(
-    'the store does not tell the id of its project',
-    'open it with its keys if it is encrypted, or bring it back from a backup',
-  )
-}
 
 /** Roles by id, else by name; of two with one name the older. Names are gathered once per revision. */
 function roleBook(graph: ProjectGraph): (idOrName: string) => Role | undefined {

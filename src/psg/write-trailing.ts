@@ -3,7 +3,7 @@ import { checkStores } from '../vsl/check-options.ts'
 import type { EntryBody, Stored } from './change.ts'
 import { takeOn } from './field-change.ts'
 import { INDEX, type Written } from './indexes.ts'
-import { projectIn } from './project.ts'
+import { projectIn } from './project-id.ts'
 import { everyContext } from './verify-project.ts'
 
 /**
