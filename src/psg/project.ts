@@ -1,15 +1,13 @@
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { NotFound } from '../protocol/errors.ts'
 import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { Change, Commit, CommitOptions, Kind } from './change.ts'
+import type { Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
-import { type DocumentKind, takeApart } from './document.ts'
+import { takeApart } from './document.ts'
 import { stepOfFirst } from './first-action.ts'
 import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
+import { type Documents, importDocuments } from './import-documents.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
-import { checkOptions } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, ofKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
@@ -20,9 +18,6 @@ export interface ProjectOptions extends Omit<GraphOptions, 'project_id' | 'roles
   /** A role field that names no role of the project is an error. */
   readonly strict?: boolean
 }
-
-/** Documents, each with its kind. */
-export type Documents = readonly (readonly [DocumentKind, unknown])[]
 
 /** Everything in one store: the project's own graph, and one graph per context. */
 export interface Project {
@@ -75,6 +70,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   }
   const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
+  const opening = (contextId: string) => contexts.get(contextId)
   const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted, ...rather) => {
     if (typeof wanted !== 'string') return undefined // nothing is called that
@@ -103,7 +99,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       contexts.forget(contextId)
       throw new NotFound('context', contextId)
     },
-    opening: (contextId) => contexts.get(contextId),
+    opening,
     beginning,
     async create(context, commit) {
       const changes = takeApart('context', context)
@@ -111,25 +107,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       await created.commit(changes, commit)
       return created
     },
-    async import(documents, options) {
-      checkOptions(options)
-      const { context, ...commit } = options
-      const parts = apart(documents)
-      const mine = parts.filter(({ kind }) => KINDS[kind].project).flatMap(({ changes }) => changes)
-      const rest = parts.filter(({ kind }) => !KINDS[kind].project).flatMap(({ changes }) => changes)
-      const target = rest.length === 0 ? graph : await contexts.get(await contextOf(rest, context, locate))
-      const writes = [
-        { to: graph, changes: mine },
-        { to: target, changes: rest },
-      ].filter(({ changes }) => changes.length > 0)
-      for (const { to, changes } of writes) await to.check(changes, commit) // or half of them would be left behind
-      const made = rest.some((change) => change.kind === 'node_add' && change.node === 'context')
-      // Not everything names its context, and a graph without one is found by nobody.
-      if (target !== graph && !made) await target.require('context', target.id)
-      const commits: Commit[] = []
-      for (const { to, changes } of writes) commits.push(await to.commit(changes, commit))
-      return { graph: target, commits }
-    },
+    import: (documents, options) => importDocuments({ graph, opening, locate }, documents, options),
     locate,
     role,
     forget: contexts.forget,
@@ -168,42 +146,3 @@ function roleBook(graph: ProjectGraph): (idOrName: string) => Role | undefined {
     return names.get(idOrName)
   }
 }
-
-function apart(documents: Documents): readonly { kind: DocumentKind; changes: readonly Change[] }[] {
-  const pairs: unknown = documents
-  if (!Array.isArray(pairs) || pairs.length === 0 || !pairs.every((pair) => Array.isArray(pair)))
-    throw notImportable('', 'pairs', 'are not pairs of a kind and a document', documents)
-  return documents.map(([kind, document]) => ({ kind, changes: takeApart(kind, document, { imported: true }) }))
-}
-
-/** The one context that a set of documents belongs to: the one they name, or that of what a Confirm asks about, or the one given. */
-async function contextOf(
-  changes: readonly Change[],
-  given: string | undefined,
-  locate: Project['locate'],
-): Promise<string> {
-  const named = new Set<string>()
-  for (const change of changes) {
-    const context = change.kind === 'node_add' ? (change.data as JsonObject).context_id : undefined
-    if (typeof context === 'string') named.add(context)
-  }
-  if (given !== undefined) named.add(given)
-  if (named.size === 0)
-    for (const change of changes)
-      if (change.kind === 'node_add' && change.node === 'confirm') {
-        const where = await locate(change.data.target_id)
-        if (where) named.add(where.graph)
-      }
-  const [context] = named
-  if (context === undefined || named.size > 1)
-    throw notImportable(
-      'context_id',
-      'one_context',
-      context === undefined ? 'name no context: say which' : `name ${named.size} contexts: import one at a time`,
-      context,
-    )
-  return context
-}
-
-const notImportable = (path: string, rule: string, message: string, found: unknown): InvalidInput =>
-  new InvalidInput('documents', [{ path, rule, message, found: shown(found) }])
