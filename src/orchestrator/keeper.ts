@@ -10,8 +10,8 @@ import type { Ending, LiveRun, RunOptions } from './live.ts'
 import type { Mine } from './mine.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import type { Patiently } from './patiently.ts'
-import { takeUp } from './recover.ts'
 import { drive, giveUp, look, type RunnerEnd, type RunnerOptions } from './runner.ts'
+import { takeUp } from './take-up.ts'
 import { isDue, latestEnd } from './timers.ts'
 
 export interface KeeperOptions extends OwnerOptions, RunnerOptions {

@@ -2,7 +2,7 @@ import { RuleViolation } from '../protocol/errors.ts'
 import { ofKind } from '../psg/node.ts'
 import { land, UNWISHED } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
-import { standing } from './recover.ts'
+import { standing } from './take-up.ts'
 
 /**
  * Commits what a tick decided; false when the run is no longer ours. When its context or session has been suspended since the tick looked, or somebody

@@ -1,109 +1,16 @@
-import type { Spend } from '../ael/adapter.ts'
-import { ledger } from '../ael/ledger.ts'
-import { isoNow } from '../protocol/clock.ts'
-import type { JsonObject } from '../protocol/json.ts'
-import type { ActionRecord, Node } from '../psg/change.ts'
-import type { ProjectGraph } from '../psg/graph.ts'
-import { startPlan } from '../psg/moves.ts'
-import { isKind, ofKind } from '../psg/node.ts'
-import { wakeable } from '../vsl/wakeable.ts'
+import type { Node } from '../psg/change.ts'
+import { ofKind } from '../psg/node.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
-import { bindingOf, departs, flightOf } from './dispatch.ts'
+import { bindingOf, departs } from './dispatch.ts'
 import { ends, endsWithSession, flightFailed } from './ending.ts'
 import { askFor, expiryOf } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
-import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
-import { fits } from './modes/mode.ts'
-import { outcomeOf } from './outcome.ts'
-import type { Ownership } from './owner.ts'
+import { cutOffs, isEnded, setApart, takenUp } from './interrupted.ts'
+import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
 import { hasPlace, waitsForPlace } from './place.ts'
-import { saBeginning } from './profiles/sa.ts'
-import { readySet } from './ready.ts'
-import { filledIn, THIS_STEP } from './references.ts'
-import { liveSession, readyStep, type Session } from './session.ts'
-import { settlingAction } from './settle-step.ts'
-import { attemptAgain, attemptWasCutOff, inverseWasCutOff, sa } from './steps.ts'
-import { endTimer, fired, latestEnd, openTimers } from './timers.ts'
-import { sessionStarts } from './turns.ts'
-import { inverseOf } from './undo.ts'
-
-/** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
-export function takeUp(
-  graph: ProjectGraph,
-  node: Node<'run'>,
-  owner: Ownership,
-  { layer, patiently, cancelChild }: Pick<LiveRun, 'layer' | 'patiently' | 'cancelChild'>,
-): LiveRun {
-  const { plan_id, trace_id, run_id } = node.data
-  const options = node.data.options as RunOptions
-  const bindings = new Map<string, Node<'binding'>>()
-  const actions: Node<'action'>[] = []
-  const carried = new Set<string>()
-  for (const part of graph.state.nodesOf(plan_id)) {
-    if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
-    else if (isKind(part, 'action')) {
-      actions.push(part)
-      if (part.data.carried_from) carried.add(part.data.step_id)
-    }
-  }
-  const run: LiveRun = {
-    id: run_id,
-    plan: plan_id,
-    trace: trace_id,
-    graph,
-    layer,
-    options,
-    owner,
-    patiently,
-    bindings,
-    carried: carried.size > 0 ? carried : undefined,
-    ...standing({ graph, plan: plan_id, options, bindings }, actions),
-    ledger: ledger(options.budget),
-    line: layer.places?.line(() => {
-      run.inbox.push({ kind: 'look' })
-      run.wake()
-    }),
-    used: new Map(),
-    flying: new Map(),
-    waiting: new Map(),
-    parents: new Set(actions.filter((action) => hasChildren(graph, action)).map(({ id }) => id)),
-    awaiting: new Map(),
-    cancelChild,
-    inbox: [{ kind: 'look' }],
-    told: [],
-    abort: new AbortController(),
-    failed: graph.state.plan(plan_id)!.tally.failed,
-    ending: node.data.ending as unknown as Ending | undefined,
-    undo: undefined,
-    paused: node.data.phase === 'paused' || node.data.pausing === true,
-    looked: graph.revision,
-    leaving: false,
-    crowded: false,
-    resumed: false,
-    wake: () => undefined,
-    still: wakeable(),
-  }
-  run.ledger.know(node.data.lines ?? [])
-  account(run, actions)
-  return run
-}
-
-const hasChildren = ({ state }: ProjectGraph, { id, group, data }: Node<'action'>): boolean =>
-  data.status !== 'completed' && state.plan(group)!.children.has(id)
-
-/** What could begin, whose turn it would be, and how many attempts there were. */
-export function standing(
-  { graph, plan, options, bindings }: Pick<LiveRun, 'graph' | 'plan' | 'options' | 'bindings'>,
-  actions: readonly Node<'action'>[],
-): Pick<LiveRun, 'ready' | 'session' | 'segments' | 'ends'> {
-  const timeoutOf = (step: string) => bindings.get(step)?.data.timeout_ms ?? options.timeout_ms
-  return {
-    ready: readySet(graph.state, plan),
-    session: options.session && liveSession(graph, plan, options.session as Session, actions, timeoutOf),
-    segments: count(actions, 'began'),
-    ends: count(actions, 'ended'),
-  }
-}
+import { notBound, starts, tooLate, unboundIn } from './start-plan.ts'
+import { attemptAgain, attemptWasCutOff, inverseWasCutOff } from './steps.ts'
+import { latestEnd, openTimers } from './timers.ts'
 
 /**
  * What a restart does with each action that had not ended: waits on, runs it again under the same key, or asks a person; ends it when the run is on its
@@ -156,16 +63,6 @@ export function resume(run: LiveRun, decided: Decided): void {
   }
 }
 
-/** An action that had not ended, as it was begun: for its step, to settle a conflict about it, or to take it back. */
-function takenUp(run: LiveRun, record: ActionRecord): Flight {
-  const flight = flightOf(run, record)
-  const { action_id, settles, compensates } = record
-  if (settles?.what === 'conflict') return { ...flight, action: settlingAction(record, settles) }
-  const work = compensates === undefined ? undefined : run.graph.get('action', compensates)?.data
-  if (!work) return flight
-  return { ...flight, action: { ...inverseOf(work, work.inverse as JsonObject, run.graph.clock), action_id } }
-}
-
 /** What is over by now is not taken up: nothing that was cut off is tried once more only to be stopped. */
 function endsAlready(run: LiveRun): void {
   const { graph, session } = run
@@ -173,94 +70,6 @@ function endsAlready(run: LiveRun): void {
   const latest = latestEnd(graph.get('run', run.id)!.data)
   if (latest && latest.due <= graph.clock.now()) ends(run, latest.ending)
 }
-
-/** How often an action was cut off, the last time included; and how often it did something then: what only waits for children ends no process. */
-function cutOffs({ ended = [], left_waiting, execution_id }: ActionRecord): { times: number; atWork: number } {
-  const earlier = ended.filter(({ attributes }) => attributes.interrupted)
-  const waited = earlier.filter(({ attributes }) => attributes.only_waited).length
-  const times = earlier.length + 1
-  return { times, atWork: times - waited - (left_waiting === execution_id ? 1 : 0) }
-}
-
-/** People have approved: the plan starts, and its approval is used up. */
-function starts(run: LiveRun, decided: Decided): void {
-  const { graph } = run
-  const record = graph.get('run', run.id)!.data
-  const started_at = isoNow(graph.clock)
-  decided.changes.push(
-    ...startPlan(graph, run.plan, run.id),
-    { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at } },
-    { kind: 'node_update', node: 'run', id: run.id, set: { started_at } },
-  )
-  for (const { id, data } of openTimers(graph, run.plan)) if (data.purpose === 'expiry') decided.changes.push(fired(id))
-  if (run.options.budget?.wall_ms !== undefined)
-    decided.changes.push(...endTimer(graph.clock, { ...record, started_at }))
-  decided.reason = 'the plan was approved and starts'
-  if (run.session) {
-    const { options } = run.session
-    sessionStarts(graph.get('collab', options.collab_id)!.data, options, run.plan, decided)
-  }
-  if (!sa(run)) return
-  const context = graph.get('context', graph.id)!.data
-  const plan = graph.get('plan', run.plan)!.data
-  decided.events.push(...saBeginning(context, plan, run.bindings.size))
-}
-
-/** A step that came since the plan was submitted, and that nobody says how to execute or nobody of the session may do. */
-function unboundIn({ graph, plan, bindings, session }: LiveRun): string | undefined {
-  const isAnybodys = (step: string) => session?.options.seats.some((seat) => fits(seat, readyStep(graph, step))) ?? true
-  for (const { id } of ofKind(graph.state.nodesOf(plan), 'step')) if (!(bindings.has(id) && isAnybodys(id))) return id
-  return undefined
-}
-const notBound = (step: string): Ending => ({
-  status: 'cancelled',
-  reason: 'error',
-  error: {
-    code: 'step_unbound',
-    message: `nobody can do step ${step}: a plan that was changed is put up again by propose of the runtime, which looks after that`,
-  },
-})
-
-const tooLate = (expired: string): Ending => ({
-  status: 'cancelled',
-  reason: 'timeout',
-  error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },
-})
-
-const isEnded = ({ status }: ActionRecord): boolean => status !== 'running' && status !== 'waiting'
-
-/** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
-function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
-  for (const { data } of actions) {
-    for (const spend of spentOn(data)) run.ledger.forfeit(spend)
-    if (data.usage && !isEnded(data)) run.used.set(data.action_id, data.usage)
-    if (data.status === 'running') run.ledger.forfeit({ actions: 1, ...setApart(run, takenUp(run, data)) })
-  }
-}
-
-/** What an attempt that was cut off may have used up, beside what it told on its way. Outputs that its params take from blobs are not looked at. */
-function setApart(run: LiveRun, { step, action, turn }: Flight): Spend {
-  const { tokens, cost } = run.options.budget ?? {}
-  if (tokens === undefined && cost === undefined) return {}
-  const outputOf = (from: string) => outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data.output
-  try {
-    return run.layer.estimate({ ...action, params: filledIn(action.params, outputOf, turn) })
-  } catch {
-    return {} // an attempt at it would be refused
-  }
-}
-
-/** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */
-function* spentOn({ action_type, settles, attempts, ended = [], usage }: ActionRecord): Iterable<Spend> {
-  if (action_type === 'wait' || settles || attempts === 0) return // nobody carried it out
-  for (const { status, attributes } of ended)
-    if ((status === 'completed' && !attributes.cached) || attributes.spent || attributes.interrupted)
-      yield { actions: 1, ...(attributes.spent as Spend | undefined) }
-  if (usage) yield usage as Spend
-}
-
-const count = (actions: readonly Node<'action'>[], what: 'began' | 'ended'): number =>
-  actions.reduce((sum, { data }) => sum + (data[what]?.length ?? 0), 0)
 
 function waitOf(
   run: LiveRun,
