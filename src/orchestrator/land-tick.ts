@@ -2,7 +2,7 @@ import { RuleViolation } from '../protocol/errors.ts'
 import { ofKind } from '../psg/node.ts'
 import { land, UNWISHED } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
-import { standing } from './take-up.ts'
+import { scheduleOf } from './take-up.ts'
 
 /**
  * Commits what a tick decided; false when the run is no longer ours. When its context or session has been suspended since the tick looked, or somebody
@@ -17,7 +17,7 @@ export async function landTick(run: LiveRun, decided: Decided): Promise<boolean>
   }
   const landed = await land(run, decided)
   const actions = [...ofKind(run.graph.state.nodesOf(run.plan), 'action')]
-  Object.assign(run, standing(run, actions))
+  Object.assign(run, scheduleOf(run, actions))
   return landed
 }
 

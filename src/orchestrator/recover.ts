@@ -3,12 +3,11 @@ import { ofKind } from '../psg/node.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { bindingOf, departs } from './dispatch.ts'
 import { ends, endsWithSession, flightFailed } from './ending.ts'
-import { askFor, expiryOf } from './gate.ts'
-import { heldUpBy } from './held-up.ts'
+import { askFor } from './gate.ts'
 import { cutOffs, isEnded, setApart, takenUp } from './interrupted.ts'
 import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
 import { hasPlace, waitsForPlace } from './place.ts'
-import { notBound, starts, tooLate, unboundIn } from './start-plan.ts'
+import { startApproved } from './start-plan.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff } from './steps.ts'
 import { latestEnd, openTimers } from './timers.ts'
 
@@ -20,47 +19,40 @@ export function resume(run: LiveRun, decided: Decided): void {
   if (run.resumed) return
   if (!run.ending) endsAlready(run)
   if (run.paused && !run.ending) return
-  if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') {
-    const expired = expiryOf(run.graph, run.plan)
-    const unbound = unboundIn(run)
-    if (expired !== undefined) ends(run, tooLate(expired))
-    else if (unbound !== undefined) ends(run, notBound(unbound))
-    if (!run.ending && heldUpBy(run.graph, run.options)) return
-    if (!run.ending) starts(run, decided)
-  }
+  if (!run.ending && isApproved(run) && !startApproved(run, decided)) return
   run.resumed = true
   const timers = new Map(openTimers(run.graph, run.plan).map((timer) => [timer.data.target, timer]))
-  for (const node of ofKind(run.graph.state.nodesOf(run.plan), 'action')) {
-    if (isEnded(node.data)) continue
-    const { action_id, attempts, compensates } = node.data
-    const flight = takenUp(run, node.data)
-    if (compensates !== undefined) {
-      inverseWasCutOff(run, flight, setApart(run, flight), decided) // the way back attempts it anew
-      continue
-    }
-    const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight, timers) : undefined
-    if (waiting) {
-      run.waiting.set(action_id, waiting)
-      continue
-    }
-    if (run.ending) {
-      attemptWasCutOff(run, flight, setApart(run, flight), decided)
-      flightFailed(run, flight, 'failed', { code: 'interrupted', message: 'it was cut off' }, decided)
-      continue
-    }
-    const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
-    attemptWasCutOff(run, flight, setApart(run, flight), decided)
-    const binding = bindingOf(run, flight)
-    const { times, atWork } = cutOffs(node.data)
-    if (binding.on_interrupt === 'hold' || atWork >= MOST_CUT_OFFS) {
-      attemptAgain(run, again, decided)
-      askFor(run, again, binding, decided, `was cut off ${times === 1 ? 'once' : `${times} times`}`)
-    } else if (hasPlace(run, again.action.action_type)) {
-      attemptAgain(run, again, decided)
-      departs(run, again, decided)
-    } else waitsForPlace(run, flight, decided)
-    decided.reason = 'goes on after an interruption'
-  }
+  for (const node of ofKind(run.graph.state.nodesOf(run.plan), 'action'))
+    if (!isEnded(node.data)) resumeAction(run, node, timers, decided)
+}
+
+const isApproved = ({ graph, plan }: LiveRun): boolean => graph.get('plan', plan)?.data.status === 'approved'
+
+function resumeAction(
+  run: LiveRun,
+  node: Node<'action'>,
+  timers: ReadonlyMap<string, Node<'timer'>>,
+  decided: Decided,
+): void {
+  const { action_id, attempts, compensates, status } = node.data
+  const flight = takenUp(run, node.data)
+  if (compensates !== undefined) return inverseWasCutOff(run, flight, setApart(run, flight), decided) // the way back attempts it anew
+  const waiting = status === 'waiting' ? waitOf(run, node, flight, timers) : undefined
+  if (waiting) return void run.waiting.set(action_id, waiting)
+  attemptWasCutOff(run, flight, setApart(run, flight), decided)
+  if (run.ending)
+    return void flightFailed(run, flight, 'failed', { code: 'interrupted', message: 'it was cut off' }, decided)
+  const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
+  const binding = bindingOf(run, flight)
+  const { times, atWork } = cutOffs(node.data)
+  if (binding.on_interrupt === 'hold' || atWork >= MOST_CUT_OFFS) {
+    attemptAgain(run, again, decided)
+    askFor(run, again, binding, decided, `was cut off ${times === 1 ? 'once' : `${times} times`}`)
+  } else if (hasPlace(run, again.action.action_type)) {
+    attemptAgain(run, again, decided)
+    departs(run, again, decided)
+  } else waitsForPlace(run, flight, decided)
+  decided.reason = 'goes on after an interruption'
 }
 
 /** What is over by now is not taken up: nothing that was cut off is tried once more only to be stopped. */

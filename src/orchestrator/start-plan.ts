@@ -1,6 +1,9 @@
 import { isoNow } from '../protocol/clock.ts'
 import { startPlan } from '../psg/moves.ts'
 import { ofKind } from '../psg/node.ts'
+import { ends } from './ending.ts'
+import { expiryOf } from './gate.ts'
+import { heldUpBy } from './held-up.ts'
 import type { Decided, Ending, LiveRun } from './live.ts'
 import { fits } from './modes/mode.ts'
 import { saBeginning } from './profiles/sa.ts'
@@ -9,8 +12,19 @@ import { sa } from './steps.ts'
 import { endTimer, fired, openTimers } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
-/** People have approved: the plan starts, and its approval is used up. */
-export function starts(run: LiveRun, decided: Decided): void {
+/** Lets a plan start that people have approved, or ends its run where it cannot start any more. False while something holds it up. */
+export function startApproved(run: LiveRun, decided: Decided): boolean {
+  const expired = expiryOf(run.graph, run.plan)
+  const unbound = unboundIn(run)
+  if (expired !== undefined) ends(run, tooLate(expired))
+  else if (unbound !== undefined) ends(run, notBound(unbound))
+  else if (heldUpBy(run.graph, run.options)) return false
+  else starts(run, decided)
+  return true
+}
+
+/** The approval is used up by it. */
+function starts(run: LiveRun, decided: Decided): void {
   const { graph } = run
   const record = graph.get('run', run.id)!.data
   const started_at = isoNow(graph.clock)
@@ -34,12 +48,12 @@ export function starts(run: LiveRun, decided: Decided): void {
 }
 
 /** A step that came since the plan was submitted, and that nobody says how to execute or nobody of the session may do. */
-export function unboundIn({ graph, plan, bindings, session }: LiveRun): string | undefined {
+function unboundIn({ graph, plan, bindings, session }: LiveRun): string | undefined {
   const isAnybodys = (step: string) => session?.options.seats.some((seat) => fits(seat, readyStep(graph, step))) ?? true
   for (const { id } of ofKind(graph.state.nodesOf(plan), 'step')) if (!(bindings.has(id) && isAnybodys(id))) return id
   return undefined
 }
-export const notBound = (step: string): Ending => ({
+const notBound = (step: string): Ending => ({
   status: 'cancelled',
   reason: 'error',
   error: {
@@ -48,7 +62,7 @@ export const notBound = (step: string): Ending => ({
   },
 })
 
-export const tooLate = (expired: string): Ending => ({
+const tooLate = (expired: string): Ending => ({
   status: 'cancelled',
   reason: 'timeout',
   error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },

@@ -40,7 +40,7 @@ export function takeUp(
     patiently,
     bindings,
     carried: carried.size > 0 ? carried : undefined,
-    ...standing({ graph, plan: plan_id, options, bindings }, actions),
+    ...scheduleOf({ graph, plan: plan_id, options, bindings }, actions),
     ledger: ledger(options.budget),
     line: layer.places?.line(() => {
       run.inbox.push({ kind: 'look' })
@@ -75,7 +75,7 @@ const hasChildren = ({ state }: ProjectGraph, { id, group, data }: Node<'action'
   data.status !== 'completed' && state.plan(group)!.children.has(id)
 
 /** What could begin, whose turn it would be, and how many attempts there were. */
-export function standing(
+export function scheduleOf(
   { graph, plan, options, bindings }: Pick<LiveRun, 'graph' | 'plan' | 'options' | 'bindings'>,
   actions: readonly Node<'action'>[],
 ): Pick<LiveRun, 'ready' | 'session' | 'segments' | 'ends'> {
