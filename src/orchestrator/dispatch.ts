@@ -26,7 +26,7 @@ export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 't
 export function actionOf(
   run: LiveRun,
   step: string,
-  { action_id = run.graph.clock.uuid(), idempotency_key = `${run.plan}:${step}`, turn }: Partial<ActionRecord> = {},
+  { action_id = run.graph.clock.uuid(), idempotency_key = `${run.plan}:${step}`, turn }: Partial<ActionRecord>,
 ): Action {
   const binding = bindingOf(run, { step, ...(turn && { turn }) })
   const timeout_ms = binding.timeout_ms ?? run.options.timeout_ms

@@ -83,12 +83,12 @@ export const conflictResolved = (
   subject: MapSubject,
   conflict_id: string,
   strategy: Strategy,
-  winner?: string,
+  winner: string,
 ): EventDraft =>
   mapDraft(subject, 'MAPConflictResolved', {
     conflict_id,
     resolution_strategy: strategy,
-    ...(winner !== undefined && { winning_role: winner }),
+    winning_role: winner,
   })
 
 /** What of the profile's nine invariants does not hold: of a session's Collab when it starts, of its events when it has ended. */
