@@ -185,6 +185,8 @@ export interface Decided {
   readonly said: Map<string, { readonly set: Patch<ActionRecord>; readonly at: number }>
   readonly events: (EventDraft | RunEvent)[]
   readonly departures: Flight[]
+  /** How many bytes it takes in of what arrived. */
+  bytes: number
   /** How many bytes its questions show. */
   shown: number
   /** How much of each list there was before any step began: that much holds without the rest. */

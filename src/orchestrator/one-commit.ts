@@ -1,5 +1,5 @@
 import { roughBytes } from '../protocol/json.ts'
-import type { Arrival } from './live.ts'
+import type { Arrival, Decided } from './live.ts'
 
 /** A tick that begins more steps than this would fill a journal entry with their beginnings alone: the next one begins the others. */
 export const MOST_BEGUN = 2_000
@@ -13,14 +13,18 @@ const MOST_BYTES = 8 * 1024 * 1024
 const TIMES_TOLD = 6
 
 /** How many of the arrivals one commit can carry, at least one: what many steps give at the same moment may be more than an entry can hold. */
-export function fitting(arrivals: readonly Arrival[]): number {
-  let bytes = 0
-  const end = arrivals.findIndex((arrival, i) => {
-    bytes += weightOf(arrival)
-    return i > 0 && bytes > MOST_BYTES
-  })
+export function fitting(arrivals: readonly Arrival[], decided: Carrying): number {
+  const end = arrivals.findIndex((arrival) => !fitsIn(decided, weightOf(arrival)))
   return end < 0 ? arrivals.length : end
 }
+
+/** Counts so much with what a tick takes in; false when that has to wait for the next one. */
+export function fitsIn(decided: Carrying, bytes: number): boolean {
+  if (decided.bytes > 0 && decided.bytes + bytes > MOST_BYTES) return false
+  decided.bytes += bytes
+  return true
+}
+type Carrying = Pick<Decided, 'bytes'>
 
 function weightOf(arrival: Arrival): number {
   if (arrival.kind === 'failed') return arrival.error.message.length * TIMES_TOLD

@@ -1,5 +1,6 @@
 import { nextRetry, unheeded } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
+import { roughBytes } from '../protocol/json.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import { move } from '../psg/moves.ts'
@@ -10,7 +11,7 @@ import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import { leavesChildren } from './let-go.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
-import { fitting } from './one-commit.ts'
+import { fitsIn, fitting } from './one-commit.ts'
 import { hasPlace } from './place.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
@@ -36,6 +37,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
     said: new Map(),
     events,
     departures: [],
+    bytes: 0,
     shown: 0,
     reason: 'tick',
     end: undefined,
@@ -47,7 +49,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   takeInRequests(run, decided)
   resume(run, decided)
   waitAnew(run, decided)
-  takeInAll(run, run.inbox.splice(0, fitting(run.inbox)), decided)
+  takeInAll(run, run.inbox.splice(0, fitting(run.inbox, decided)), decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   if (run.session && !isOver(run)) endsWithSession(run, run.session)
   resume(run, decided) // a paused one that ends now
@@ -215,11 +217,17 @@ function takeInSignals(run: LiveRun, decided: Decided): void {
   for (const [action, waiting] of run.waiting) {
     if (waiting.on !== 'signal') continue
     decided.signals ??= openSignals(run)
-    const signal = decided.signals.get(waiting.name)?.shift()
+    const lying = decided.signals.get(waiting.name)
+    const signal = lying?.[0]
     if (!signal) {
       if (waiting.until && waiting.until.due <= run.graph.clock.now()) missed.push(waiting)
       continue
     }
+    if (!fitsIn(decided, roughBytes(signal.data.payload))) {
+      run.inbox.push({ kind: 'look' })
+      break
+    }
+    lying.shift()
     run.waiting.delete(action)
     waitOver(waiting, decided)
     decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })

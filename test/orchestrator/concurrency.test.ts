@@ -108,6 +108,24 @@ it('keeps what many steps give at the same moment, though no single entry of a j
   await runtime.close()
 })
 
+it('keeps what many signals brought while it was paused, too', async () => {
+  const runtime = await runtimeOf({})
+  const names = ['a', 'b', 'c', 'd']
+  const waits = names.map((signal) => [signal, { binding: { action_type: 'wait', params: { signal } } }] as const)
+  const flow = flowOf(Object.fromEntries(waits))
+  const run = await runtime.submit(flow)
+  await run.rest()
+  await runtime.pause(run.run_id)
+  await run.rest()
+  const payloadOf = (name: string) => name.repeat(9 * 1024 * 1024)
+  for (const name of names) await runtime.signal(run.run_id, name, payloadOf(name))
+  await runtime.resume(run.run_id)
+  const { success, outputs } = await run.result()
+  expect(success).toBe(true)
+  expect(names.filter((name) => outputs[flow.ids[name]!] !== payloadOf(name))).toEqual([])
+  await runtime.close()
+})
+
 it('keeps what many steps failed of at the same moment, too', async () => {
   const fails = () => {
     throw new Error('€'.repeat(60_000))
