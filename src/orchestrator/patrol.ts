@@ -45,7 +45,8 @@ export interface Patrol {
   close(signal?: AbortSignal): Promise<void>
 }
 
-const DRAIN_MS = 10_000
+/** How long a close waits for what is under way. */
+export const DRAIN_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, clock, mine, left } = options

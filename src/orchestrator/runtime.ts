@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
-import { onAbort } from '../bus/waiting.ts'
+import { atMost, onAbort, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
@@ -18,6 +18,7 @@ import { caughtUp, openProject, type Project, upToDate } from '../psg/project.ts
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { type BringingIn, bringIn } from './bring-in.ts'
+import { callsUnderWay } from './calls.ts'
 import { childRuns } from './children.ts'
 import { handsOf } from './hands.ts'
 import { type IntegrationKind, ingest } from './ingest.ts'
@@ -29,7 +30,7 @@ import { mineOf } from './mine.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
-import { patrol } from './patrol.ts'
+import { DRAIN_MS, patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { checkRerun, type RerunOptions, rerunOf } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
@@ -56,7 +57,7 @@ export interface RuntimeOptions {
   /** How often to look for runs that nobody looks after: every second. */
   readonly patrolMs?: number
   readonly quietMs?: number
-  /** How long `close` waits for what is under way: 10 s. */
+  /** How long `close` waits for what is under way, be it a step or a call: 10 s. */
   readonly drainMs?: number
   /** Contexts that ended longer ago are taken away, now and every hour, as by `trim`. All stay when absent. */
   readonly keepEndedMs?: number
@@ -172,7 +173,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     throw new NotFound('run', id)
   }
 
-  const asked = wishes({ project, clock, open, resolve, locateRun, look })
+  const calls = callsUnderWay()
+  const asked = calls.counted(wishes({ project, clock, open, resolve, locateRun, look }))
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
       cancel: () => asked.cancel(run.data.plan_id),
@@ -245,65 +247,70 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const stopTrimming = keepEndedMs === undefined ? undefined : keepEnded({ keepEndedMs, trim: trimmed, clock, onError })
 
   const modules = registry<Module>(moduleProblem, protocolModules)
+  /** Whoever called before the close has an answer, unless that takes longer than a step may. */
+  const callsEnded = () => unlessAborted(atMost(options.drainMs ?? DRAIN_MS, calls.ended(), clock), hurry.signal)
+
   return {
     project,
     modules,
-    async call(name, input, by = {}) {
-      open()
-      refuseUnlessFit('caller', by, { actor: text, reason: text })
-      const module = modules.get(name)
-      if (!module) throw new NotFound('module', name)
-      const { document, graph } = await callModule(name, module, input, { project, clock }, by)
-      const changed = await project.opening(graph)
-      if ((await keeperOf(graph)) || dueRuns(changed, mine).length > 0) await look(graph) // a run may have waited for just that
-      return document
-    },
-    async submit(flow) {
-      open()
-      return submitted(checkedFlow(flow))
-    },
-    async submitOnce(flow) {
-      open()
-      const checked = checkedFlow(flow)
-      return once(chosenRun(checked), () => submitted(checked))
-    },
-    async rerun(id, given = {}) {
-      open()
-      checkRerun(given)
-      const { graph, run } = await locateRun(id)
-      return once(rerunIds(run.id).run, async () => {
-        const { flow, inherits } = await graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock))
-        return submitted(flow, { inherits })
-      })
-    },
-    async get(id) {
-      open()
-      return got(id)
-    },
-    async list() {
-      open()
-      const ids: string[] = []
-      for await (const { group } of openPlans(store)) ids.push(group)
-      const found = await allOf(ids, CONTEXTS_AT_ONCE, (id) => locateRun(id).catch(unlessNotFound))
-      return found.flatMap((one) => (one && one.run.data.phase !== 'ended' ? [handle(one.graph, one.run)] : []))
-    },
     ended(given = {}) {
       open()
       refuseUnlessFit('ended', given, { status: oneOf(...PLAN_ENDINGS), after: text })
       return endedRuns(project, given)
     },
     ...asked,
-    async ingest(context, kind, event, given = {}) {
-      open()
-      await ingest(project, context, kind, event, given)
-    },
-    async trim(given) {
-      open()
-      return trimmed(given)
-    },
+    ...calls.counted<Pick<Runtime, 'call' | 'submit' | 'submitOnce' | 'rerun' | 'get' | 'list' | 'ingest' | 'trim'>>({
+      async call(name, input, by = {}) {
+        open()
+        refuseUnlessFit('caller', by, { actor: text, reason: text })
+        const module = modules.get(name)
+        if (!module) throw new NotFound('module', name)
+        const { document, graph } = await callModule(name, module, input, { project, clock }, by)
+        const changed = await project.opening(graph)
+        if ((await keeperOf(graph)) || dueRuns(changed, mine).length > 0) await look(graph) // a run may have waited for just that
+        return document
+      },
+      async submit(flow) {
+        open()
+        return submitted(checkedFlow(flow))
+      },
+      async submitOnce(flow) {
+        open()
+        const checked = checkedFlow(flow)
+        return once(chosenRun(checked), () => submitted(checked))
+      },
+      async rerun(id, given = {}) {
+        open()
+        checkRerun(given)
+        const { graph, run } = await locateRun(id)
+        return once(rerunIds(run.id).run, async () => {
+          const { flow, inherits } = await graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock))
+          return submitted(flow, { inherits })
+        })
+      },
+      async get(id) {
+        open()
+        return got(id)
+      },
+      async list() {
+        open()
+        const ids: string[] = []
+        for await (const { group } of openPlans(store)) ids.push(group)
+        const found = await allOf(ids, CONTEXTS_AT_ONCE, (id) => locateRun(id).catch(unlessNotFound))
+        return found.flatMap((one) => (one && one.run.data.phase !== 'ended' ? [handle(one.graph, one.run)] : []))
+      },
+      async ingest(context, kind, event, given = {}) {
+        open()
+        await ingest(project, context, kind, event, given)
+      },
+      async trim(given) {
+        open()
+        return trimmed(given)
+      },
+    }),
     async close(signal) {
       refuseUnlessFit('close', { signal }, { signal: signalField })
-      closing ??= Promise.all([close(hurry.signal), stopTrimming && unlessSilent(stopTrimming(), clock)])
+      closing ??= Promise.all([close(hurry.signal), callsEnded(), stopTrimming && unlessSilent(stopTrimming(), clock)])
         .then(() => undefined)
         .finally(() => closed.abort())
       if (!signal) return closing

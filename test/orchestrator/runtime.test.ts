@@ -23,6 +23,7 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, having, runtimeOf } from '../support/flows.ts'
 import { mortal } from '../support/mortal-runtime.ts'
+import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
 
 const by = { actor: 'tester', reason: 'a test' }
 
@@ -1060,6 +1061,44 @@ describe('a role whose name every object has', () => {
 })
 
 describe('a runtime', () => {
+  const wait = { one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }
+
+  it('that is closed answers the calls under way first', async () => {
+    const { start, clock } = world({})
+    const { seen, reached, letGo } = heldCommit('signal go')
+    const runtime = await start({}, seen)
+    const run = await runtime.submit(flowOf(wait, {}, clock))
+    const signalled = runtime.signal(run.run_id, 'go')
+    await inTime(clock, reached)
+    let isClosed = false
+    const closing = runtime.close().then(() => {
+      isClosed = true
+    })
+    await passes(clock, 5_000)
+    expect(isClosed).toBe(false)
+    letGo()
+    await inTime(clock, Promise.all([signalled, closing]))
+    expect(runtime.errors).toEqual([])
+  })
+
+  it.each([
+    ['longer than for a step', () => undefined, 10_000],
+    ['when somebody is in a hurry', (runtime: Runtime) => void runtime.close(AbortSignal.abort()), 0],
+  ])('that is closed waits for no call %s', async (_, then, ms) => {
+    const { start, clock } = world({})
+    const { seen, reached } = heldCommit('signal go')
+    const runtime = await start({}, seen)
+    const run = await runtime.submit(flowOf(wait, {}, clock))
+    void runtime.signal(run.run_id, 'go')
+    await inTime(clock, reached)
+    const began = clock.now()
+    const closing = runtime.close()
+    then(runtime)
+    await inTime(clock, closing)
+    expect(clock.now() - began).toBeGreaterThanOrEqual(ms)
+    expect(clock.now() - began).toBeLessThan(ms + 1_000)
+  })
+
   it('that is closed keeps nobody who waits for a run of it, though the store stays open', async () => {
     const runtime = await runtimeOf({})
     const run = await runtime.submit(flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }))
