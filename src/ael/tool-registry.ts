@@ -36,13 +36,13 @@ export interface Tool {
    * Under `ask`: what a person is asked about these arguments; `undefined` or empty asks `Run <name>?`, `null` says that these need no asking.
    * The arguments fit the schema when this is called.
    */
-  readonly requestApproval?: (args: JsonObject, asker: Asker) => Question | Promise<Question>
+  requestApproval?(args: JsonObject, asker: Asker): Question | Promise<Question>
   /** Under `ask`: who must agree, of whom how many, and until when; anybody within a week when absent. */
   readonly approvers?: Approvers
   /** Can what it does be taken back wholly, only be made up for, or neither? The first two need `inverse`. */
   readonly effect?: Effect
   /** The call that takes this one back; `undefined` when these arguments left nothing to take back. */
-  readonly inverse?: (args: JsonObject, output: Json | undefined) => ToolUse | undefined
+  inverse?(args: JsonObject, output: Json | undefined): ToolUse | undefined
   /**
    * Gives its output whole, as what JSON can say, or a promise of it; or piece by piece, as an AsyncIterable of texts: then the pieces are streamed,
    * and the output is all of them joined.

@@ -266,6 +266,28 @@ describe('a tool under policy', () => {
     expect([asked.length, ran()]).toEqual([1, 2])
   })
 
+  it('takes what it asks and how it is taken back typed by the same arguments as what it does', async () => {
+    type Letter = { readonly to: string }
+    const mail = tool('mail.send', ({ to }: Letter) => ({ id: to }), {
+      policy: 'ask',
+      requestApproval: ({ to }: Letter) => `Write to ${to}?`,
+      effect: 'compensable',
+      inverse: ({ to }: Letter, { id }: { readonly id: string }) => use('mail.recall', { to, id }),
+    })
+    const asked: GateRequest[] = []
+    const layer = actionLayer({
+      adapters: [toolAdapter(toolRegistry([mail]))],
+      gate: (request) => {
+        asked.push(request)
+        return { verdict: 'approved' }
+      },
+    })
+    const sent = call('mail.send', { to: 'Ann' })
+    const back = layer.inverse(sent, await layer.execute(sent))
+    expect(asked).toMatchObject([{ description: 'Write to Ann?' }])
+    expect(back).toMatchObject({ params: use('mail.recall', { to: 'Ann', id: 'Ann' }) })
+  })
+
   it('does not ask about arguments that do not fit', async () => {
     const input = { type: 'object', required: ['path'] }
     const { layer, asked } = asking({ input, requestApproval: () => expect.unreachable() })
