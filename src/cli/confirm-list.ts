@@ -1,4 +1,5 @@
 import type { Question } from '../orchestrator/questions.ts'
+import { asks } from './asks.ts'
 import { EXIT, type Io } from './io.ts'
 import { limitIn } from './limit-in.ts'
 import type { VerbCall } from './verb.ts'
@@ -21,10 +22,10 @@ export async function run({ io, options: { after, limit } }: VerbCall): Promise<
 }
 
 const asked = (question: Question, io: Io): readonly string[] => {
-  const { confirm, shows, expires_at } = question
+  const { confirm, title, shows, expires_at } = question
   const { diff, ...rest } = shows ?? {}
   return [
-    `${io.paint('bold', confirm.confirm_id)} ${confirm.reason ?? confirm.target_type}`,
+    `${io.paint('bold', confirm.confirm_id)} ${asks(confirm, title)}`,
     ...deciders(question),
     ...(shows ? [`  ${JSON.stringify(rest)}`] : []),
     ...(typeof diff === 'string' ? diff.trimEnd().split('\n').map(indented) : []), // in one line nobody could read it

@@ -6,6 +6,7 @@ import type { EntryBody } from '../psg/change.ts'
 import { gateOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
+import { asks } from './asks.ts'
 import type { Check } from './doctor.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
 import { approving, remedyOf } from './remedy.ts'
@@ -74,10 +75,11 @@ export async function checkQuestions(project: Project): Promise<readonly Check[]
     const context = await project.context(graph)
     await context.load(group)
     const confirm = context.get('confirm', id)?.data
+    const title = context.get('plan', group)?.data.title
     checks.push({
       check: 'confirm',
       verdict: 'warning',
-      says: `${id} waits for a person since ${confirm?.requested_at}: ${confirm?.reason ?? confirm?.target_type}`,
+      says: `${id} waits for a person since ${confirm?.requested_at}: ${confirm && asks(confirm, title)}`,
       remedy: `${approving(id, gateOf(context, id)?.data.roles)}, or reject`,
     })
   }

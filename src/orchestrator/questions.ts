@@ -14,6 +14,8 @@ export interface Question {
   readonly confirm: Confirm
   readonly context_id: string
   readonly plan_id?: string
+  /** What the plan is called: a question about a whole plan may give no reason. */
+  readonly title?: string
   /** Who may decide; anybody when absent. */
   readonly roles?: readonly string[]
   /** How many different roles must approve. */
@@ -68,7 +70,7 @@ function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
   return {
     confirm: confirm.data,
     context_id: graph.id,
-    ...(plan && { plan_id: plan.id }),
+    ...(plan && { plan_id: plan.id, title: plan.data.title }),
     ...(gate?.roles && { roles: gate.roles }),
     needed: gate?.needed ?? 1,
     ...(approved.length > 0 && { approved_by: approved }),

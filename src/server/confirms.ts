@@ -9,6 +9,7 @@ const QUESTION = {
     confirm: { $ref: 'confirm' },
     context_id: TEXT,
     plan_id: TEXT,
+    title: TEXT,
     roles: { type: 'array', items: TEXT },
     needed: { type: 'integer' },
     approved_by: { type: 'array', items: TEXT },

@@ -306,6 +306,13 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: mplp ${command}, or reject\n`)
   })
 
+  it('is known by its title where it gives no reason', async () => {
+    const folder = withFlow({ needed: 1 })
+    const { confirms } = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values[0]!
+    expect((await mplpHere(folder, ['confirm', 'list'])).out).toContain(`${confirms[0]} plan “A plan”\n`)
+    expect((await mplpHere(folder, ['doctor'])).out).toMatch(/: plan “A plan”\n {2}remedy: mplp confirm approve/)
+  })
+
   it('is listed page by page', async () => {
     const folder = withFlow({ needed: 1 })
     for (const at of [folder, withFlow({ needed: 1 })])

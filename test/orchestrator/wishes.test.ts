@@ -71,6 +71,13 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   expect(await run.result()).toMatchObject({ success: true })
 })
 
+it('tells with what waits what its plan is called', async () => {
+  const runtime = await desk()
+  const flow = chainOf(1, { approval: {} })
+  await runtime.submit(flow)
+  expect(await runtime.waiting()).toMatchObject([{ plan_id: flow.plan.plan_id, title: flow.plan.title }])
+})
+
 it('tells what waits page by page, in the order of ids, and opens no context but those of the page', async () => {
   const store = memoryBackend()
   const ids = Array.from({ length: 300 }, () => systemClock.uuid()).sort()
