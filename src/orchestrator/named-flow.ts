@@ -101,7 +101,7 @@ const NAMED: Fields = {
     fits: (value) => uuid.fits(value) || isObject(value),
   },
   steps: needed({
-    says: 'steps by names that are not empty, one at least',
+    says: 'an object of steps by their names: at least one, and no name empty',
     fits: (value) => isObject(value) && Object.keys(value).length > 0 && Object.keys(value).every(text.fits),
   }),
   bindings: { roles: FLOW.bindings.roles },
@@ -171,7 +171,7 @@ function finder(ids: ReadonlyMap<string, string>, problems: Problem[]): IdOf {
   return (name, path) => {
     const id = ids.get(name)
     if (id !== undefined) return id
-    const message = notKnown(name, sparingly(names))
+    const message = `names ${shown(name)}, which ${notKnown(name, sparingly(names))}`
     problems.push({ path, rule: 'reference.resolves', message, found: shown(name) })
     return name
   }
@@ -220,5 +220,5 @@ const circles = (steps: readonly Step[], names: readonly string[]): readonly Pro
   dependenciesFirst(steps).circular.map((at) => ({
     path: `steps.${names[at]}`,
     rule: 'plan.acyclic',
-    message: 'waits for itself, or for steps that do',
+    message: 'waits for itself, directly or through other steps',
   }))

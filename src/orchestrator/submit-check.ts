@@ -95,6 +95,8 @@ export function checkedFlow(given: unknown): Flow {
     refuseIf([{ path: 'flow', rule: 'whole', message: 'is what to submit, without what it lies in' }])
   const flow = isObject(given) ? { ...given, ...asJson(given, OURS) } : given
   refuseUnlessFit('flow', flow, FLOW)
+  if ((flow as Partial<Flow>).plan === undefined)
+    refuseIf([{ path: 'plan', rule: 'required', message: 'is missing; a flow in short has a title and steps instead' }])
   const { context, plan, approval, options } = flow as unknown as Flow
   validate('plan', plan)
   if (typeof context !== 'string') validate('context', context)

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { flowIn, flowOf, type NamedFlow } from '../../src/orchestrator/named-flow.ts'
+import { checkedFlow } from '../../src/orchestrator/submit-check.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { type Json, uuidOf } from '../../src/protocol/json.ts'
@@ -235,6 +236,19 @@ describe('a flow in short', () => {
     const problems = [expect.objectContaining({ path: 'steps' }), expect.objectContaining({ path: 'step' })]
     expect(() => flowIn({ title: 'a', step: { a: call('a') } })).toThrow(expect.objectContaining({ problems }))
     expect(flowIn({ title: 'a', plan: {} })).toEqual({ flow: { title: 'a', plan: {} } })
+  })
+
+  it('tells which name is not that of a step, and which may be meant', () => {
+    const given = { title: 'a', steps: { write: call('a'), read: { dependencies: ['wirte'] } } }
+    expect(() => flowOf<string>(given)).toThrow(
+      'steps.read.dependencies[0] names "wirte", which is not known; did you mean write?',
+    )
+  })
+
+  it('is asked for where a flow has neither a plan nor a title and steps', () => {
+    const problems = [expect.objectContaining({ path: 'plan', rule: 'required' })]
+    for (const given of [{}, { bindings: {} }])
+      expect(() => checkedFlow(flowIn(given).flow)).toThrow(expect.objectContaining({ subject: 'flow', problems }))
   })
 
   const a = call('a')
