@@ -60,7 +60,7 @@ const MOST_ATTEMPTS = 1000
 
 /** What a retry policy is made of. */
 export const RETRY: Fields = {
-  strategy: needed(oneOf('none', 'fixed', 'exponential')),
+  strategy: oneOf('none', 'fixed', 'exponential'),
   max_attempts: needed(wholeFrom(1, MOST_ATTEMPTS)),
   delay_ms: duration,
   max_delay_ms: duration,

@@ -1,6 +1,7 @@
 /** How often something that may pass is tried again, and how long is waited between. */
 export type RetryPolicy = {
-  readonly strategy: 'none' | 'fixed' | 'exponential'
+  /** How the delay grows: `exponential`, doubling each time, when absent. */
+  readonly strategy?: 'none' | 'fixed' | 'exponential'
   /** All executions, the first included. */
   readonly max_attempts: number
   readonly delay_ms?: number

@@ -25,6 +25,7 @@ describe('nextRetry', () => {
       100, 200, 400, 800, 1_000, 1_000,
     ])
     expect(waits({ strategy: 'exponential', max_attempts: 3 })).toEqual([1_000, 2_000])
+    expect(waits({ max_attempts: 4 }), 'where nothing is said').toEqual([1_000, 2_000, 4_000])
   })
 
   it('leaves no more to chance than the jitter says', () => {

@@ -894,7 +894,12 @@ describe('bad input', () => {
     ['a profile that nobody knows', withOptions({ profile: 'solo' }), 'options.profile', 'enum'],
     ['a failure that is none', withOptions({ on_failure: 'undo' }), 'options.on_failure', 'enum'],
     ['a timeout of no time', withOptions({ timeout_ms: 0 }), 'options.timeout_ms', 'range'],
-    ['a retry without a strategy', withOptions({ retry: { max_attempts: 2 } }), 'options.retry.strategy', 'required'],
+    [
+      'a retry that says not how often',
+      withOptions({ retry: { strategy: 'fixed' } }),
+      'options.retry.max_attempts',
+      'required',
+    ],
     ['bindings that are none', (flow) => ({ ...flow, bindings: 5 }), 'bindings', 'type'],
     ['bindings by name', (flow) => ({ ...flow, bindings: { names: {} } }), 'bindings.names', 'extra_forbidden'],
     ['a binding with a foreign field', bound({ timeout: 5 }), 'bindings.steps.*.timeout', 'extra_forbidden'],
