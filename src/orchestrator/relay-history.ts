@@ -14,9 +14,12 @@ export const positionKey = (bus: string): string => `${POSITIONS}${bus}`
 export const relayStream = (bus: string): string => `relay/${bus}`
 
 /** How far a bus has come; empty when nothing was ever confirmed. */
-export async function storedPosition(store: Backend, bus: string): Promise<Position> {
+export const storedPosition = async (store: Backend, bus: string): Promise<Position> =>
+  (await knownPosition(store, bus)) ?? ''
+
+async function knownPosition(store: Backend, bus: string): Promise<Position | undefined> {
   const key = positionKey(bus)
-  return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
+  return (await store.getMany([key])).get(key) as Position | undefined
 }
 
 /** The same for who begins to tell it: a bus that was told nothing yet is known from then on, so that nothing is taken away before it is told. */
@@ -26,11 +29,10 @@ export async function begunPosition(
   guard: Pick<Write, 'stream' | 'expected' | 'fence'>,
   onError: (error: unknown) => void,
 ): Promise<Position> {
-  const key = positionKey(bus)
-  const found = (await store.getMany([key])).get(key) as Position | undefined
+  const found = await knownPosition(store, bus)
   if (found !== undefined) return found
   try {
-    await store.commit({ ...guard, inserts: [[key, '']], puts: [], deletes: [] })
+    await store.commit({ ...guard, inserts: [[positionKey(bus), '']], puts: [], deletes: [] })
     return ''
   } catch (error) {
     if (error instanceof KeyExists) return storedPosition(store, bus) // another process has begun as well
