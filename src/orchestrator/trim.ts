@@ -8,7 +8,7 @@ import type { Digest, Json } from '../protocol/json.ts'
 import type { Stored } from '../psg/change.ts'
 import { takeOn } from '../psg/field-change.ts'
 import { graphIn } from '../psg/index-rows.ts'
-import { INDEX } from '../psg/indexes.ts'
+import { INDEX, idIn } from '../psg/indexes.ts'
 import { keysOfGraph } from '../psg/keys-of-graph.ts'
 import { isGraphs } from '../psg/told.ts'
 import { trimmedKey } from '../psg/trimmed.ts'
@@ -124,7 +124,7 @@ async function endedRunsIn(store: Backend, { before, signal }: TrimOptions): Pro
   const rows: string[] = []
   for await (const [key] of store.scan('ended/', { after: INDEX.ended(before, '') })) {
     signal?.throwIfAborted()
-    rows.push(INDEX.id('run', key.slice(key.lastIndexOf('/') + 1)))
+    rows.push(INDEX.id('run', idIn(key)))
   }
   const graphs = new Set<string>()
   for (const some of inParts(rows, ROWS))

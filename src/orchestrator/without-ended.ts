@@ -1,7 +1,7 @@
 import { needed, refuseUnlessFit, signal, texts, time } from '../protocol/fields.ts'
 import type { Digest, Json } from '../protocol/json.ts'
 import { graphIn } from '../psg/index-rows.ts'
-import { INDEX } from '../psg/indexes.ts'
+import { INDEX, idIn } from '../psg/indexes.ts'
 import { isGraphs } from '../psg/told.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
@@ -42,9 +42,9 @@ export async function withoutEnded(store: Source, options: EndedBefore): Promise
   const blobs = leftOut.size === 0 ? new Set<Digest>() : await blobsOnlyIn(store, leftOut, options.signal)
 
   const stays = (key: string, value: Json): boolean => {
-    const [first, last] = [key.slice(0, key.indexOf('/')), key.slice(key.lastIndexOf('/') + 1)]
+    const first = key.slice(0, key.indexOf('/'))
     if (leftOut.has(first) || leftOut.has(graphIn(value) ?? '') || forgotten.has(key)) return false
-    if (first === 'ended') return !runs.has(last)
+    if (first === 'ended') return !runs.has(idIn(key))
     if (!key.startsWith(recordKey(''))) return true
     const graphs = wroteTo(value)
     return graphs.length === 0 || graphs.some((graph) => !leftOut.has(graph))

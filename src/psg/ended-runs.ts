@@ -2,7 +2,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node, Parent, Run } from './change.ts'
-import { endIn, endOf } from './indexes.ts'
+import { endIn, endOf, idIn } from './indexes.ts'
 import { ofKind } from './node.ts'
 import { caughtUp, type Project } from './project.ts'
 
@@ -40,7 +40,7 @@ export async function* endedRuns(project: Project, options: EndedOptions = {}): 
     onLook?.()
     const end = endIn(row)
     if (status !== undefined && end !== undefined && end !== status) continue
-    const found = await find(project, key.slice(key.lastIndexOf('/') + 1))
+    const found = await find(project, idIn(key))
     const run = found && endOf(found.run) === key ? told(found) : undefined
     if (run && (status === undefined || run.status === status)) yield run
   }

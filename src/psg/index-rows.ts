@@ -1,7 +1,7 @@
 import { append } from '../protocol/append.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { INDEX, type Whereabouts } from './indexes.ts'
+import { INDEX, idIn, type Whereabouts } from './indexes.ts'
 
 /** The indexes of the whole store, that of ids first: it says where the runs are that others only name. That of open groups is each graph's own. */
 export const SHARED_INDEXES = ['id', 'running', 'resting', 'waiting', 'timer', 'ended'] as const
@@ -18,7 +18,7 @@ export async function indexRows(store: Backend, only?: string): Promise<IndexRow
   const graphs = new Map<string, string>()
   for (const index of SHARED_INDEXES)
     for await (const [key, value] of store.scan(`${index}/`)) {
-      const id = key.slice(key.lastIndexOf('/') + 1)
+      const id = idIn(key)
       const graph = graphIn(value) ?? (index === 'ended' ? graphs.get(id) : undefined) ?? NOWHERE
       if (only !== undefined && graph !== only) continue
       if (key === INDEX.id('run', id)) graphs.set(id, graph)

@@ -23,6 +23,9 @@ export const INDEX = {
   written: (graph: string) => `${graph}/-/written/revision`,
 } as const
 
+/** The id at the end of a row's key. */
+export const idIn = (key: string): string => key.slice(key.lastIndexOf('/') + 1)
+
 /** Less the later it is, and always as long. */
 const untilTheEndOfTime = (at: string): string =>
   (LAST_MS - (Date.parse(at) || 0)).toString(16).padStart(LAST_MS.toString(16).length, '0')

@@ -9,6 +9,7 @@ import {
   endIn,
   endOf,
   INDEX,
+  idIn,
   isIndexed,
   LISTED,
   lifeOf,
@@ -92,7 +93,7 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
 
 /** What lies in the indexes and leads to no graph, as it is by now. */
 export async function strayFaults(store: Backend, keys: readonly string[]): Promise<readonly IndexFault[]> {
-  const runs = new Map(keys.map((key) => [key, INDEX.id('run', key.slice(key.lastIndexOf('/') + 1))]))
+  const runs = new Map(keys.map((key) => [key, INDEX.id('run', idIn(key))]))
   const there = await valuesAt(store, new Set([...keys, ...runs.values()]))
   const isStray = (key: string) =>
     there.has(key) && graphIn(there.get(key)) === undefined && !(key.startsWith('ended/') && there.has(runs.get(key)!))
