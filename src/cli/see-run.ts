@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { FlowWithIds } from '../orchestrator/named-flow.ts'
-import { endOf } from '../orchestrator/result.ts'
+import { resultIfEnded } from '../orchestrator/result.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import { InvalidInput } from '../protocol/errors.ts'
@@ -70,7 +70,7 @@ async function leave({ run, isForgotten }: Left, io: Io, ids: Ids): Promise<numb
 
 async function endedNow(project: Project, run: RunHandle, io: Io, ids: Ids): Promise<number | undefined> {
   const graph = await project.context(run.context_id)
-  const result = await endOf(graph, run.run_id, run.plan_id)
+  const result = await resultIfEnded(graph, run.run_id, run.plan_id)
   return result && tellEnd(told(run, ids), result, graph, io)
 }
 

@@ -12,7 +12,7 @@ import { land } from './land.ts'
 import type { Decided, Flight, LiveRun, WayBack } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { blanksIn, filledIn, THIS_STEP } from './references.ts'
-import { execution, placeOf, roleOf } from './steps.ts'
+import { execution, roleOf, whereInRun } from './steps.ts'
 import { unasked } from './unasked.ts'
 import { linesTold, usageSoFar, uses } from './usage.ts'
 
@@ -80,7 +80,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       attempt: flight.attempt,
       observer: inner(run, flight),
       checkpoint: (state, spent) => keep(run, flight, state, spent),
-      run: placeOf(run, flight),
+      run: whereInRun(run, flight),
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume: structuredClone(resume) }), // the graph's is frozen, which would be met only after a crash
     })

@@ -77,7 +77,7 @@ function resultOf(run: LiveRun, status: string): JsonObject {
     ...(status !== 'completed' && { error: error ?? endedByOthers(status) }),
     ...(run.ending && { termination_reason: run.ending.reason }),
     ...(run.undo && { undone: run.undo.outcomes as never }),
-    ...(run.session && run.session.writers.size > 0 && { resources: standing(run.session) }),
+    ...(run.session && run.session.writers.size > 0 && { resources: resourcesOf(run.session) }),
   }
 }
 
@@ -87,7 +87,7 @@ const endedByOthers = (status: string): RunError => ({
 })
 
 /** Whose result stands for each thing that was written. */
-const standing = ({ writers }: LiveSession): JsonObject =>
+const resourcesOf = ({ writers }: LiveSession): JsonObject =>
   Object.fromEntries(
     [...writers].flatMap(([resource, list]) => {
       const last = list.at(-1)

@@ -41,7 +41,7 @@ const parentIn = (change: EntryChange): string | undefined =>
 const UNENDED: ReadonlySet<unknown> = new Set(['draft', 'suspended'])
 
 /** Has a context ended before a time, by its signs, and by what is open in the store? Not by what is asked there. */
-export async function hasEnded(store: Source, graph: string, signs: Signs, before: string): Promise<boolean> {
+export async function contextHasEnded(store: Source, graph: string, signs: Signs, before: string): Promise<boolean> {
   const [context] = signs.own.values()
   if (!context || UNENDED.has(context.data.status) || signs.files) return false
   if (Date.parse(signs.at) >= Date.parse(before)) return false

@@ -25,7 +25,7 @@ export function printOf(input: unknown): string {
 }
 
 /** Who speaks, under which name: a module that speaks a second time is `role#2`. */
-export function named<Step extends { readonly module: string }>(steps: readonly Step[]) {
+export function withNames<Step extends { readonly module: string }>(steps: readonly Step[]) {
   const times = new Map<string, number>()
   return steps.map((step, at) => {
     const time = (times.get(step.module) ?? 0) + 1
@@ -52,7 +52,7 @@ export function refuseOther({ flow, runtimeContext }: FlowOptions, { asked, said
 
 /** Of modules that were given something, or are now. A confirm module is asked again until it has answered. */
 function changedInputs(steps: FlowContract['steps'] = [], said: FlowMemory['said']): readonly string[] {
-  const given = new Map(named(steps).map((step) => [step.name, step]))
+  const given = new Map(withNames(steps).map((step) => [step.name, step]))
   return Object.entries(said).flatMap(([name, { input: before }]) => {
     const step = given.get(name)
     const isSame = before === undefined || before === printOf(step?.input)

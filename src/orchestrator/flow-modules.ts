@@ -4,7 +4,7 @@ import { reporter } from '../protocol/reporter.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
 import { isOpen, isOpenToDecisions } from './flow-approval.ts'
-import { named, printOf } from './flow-asked.ts'
+import { printOf, withNames } from './flow-asked.ts'
 import { enter, homeOf, unfit } from './flow-entry.ts'
 import type { Said } from './flow-record.ts'
 import { documentsIn, speak } from './flow-speech.ts'
@@ -60,7 +60,7 @@ export function tellMetadata({ ctx, flow, record }: Running, facts: { readonly [
 function speakers({ flow, profile }: Running, handlers: Registry<ModuleHandler>) {
   const steps: readonly { readonly module: string; readonly input?: unknown }[] =
     flow.steps ?? profile.order.filter((module) => handlers.get(module)).map((module) => ({ module }))
-  return named(steps)
+  return withNames(steps)
 }
 
 /** Stored before anything follows from it. */

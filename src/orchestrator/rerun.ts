@@ -60,7 +60,7 @@ export function rerunOf(
     options: optionsOf(run, given, clock),
     chosen: { run: ids.run, trace: idOf(run.data.trace_id), confirm: idOf('its Confirm') },
   })
-  const actions = standing(graph, run).map((work, at) =>
+  const actions = worksLeft(graph, run).map((work, at) =>
     carried(work, { step_id: steps.get(work.step_id)!, run_id: run.id, at, clock }),
   )
   const { actor = 'submitter', reason = `run ${run.id} goes on: it ${HOW[status]}` } = given
@@ -111,7 +111,7 @@ function approvalOf(graph: ProjectGraph, plan: string): ApprovalAsked {
 }
 
 /** What a run has done that was not taken back, in the order in which it was done. Of one that was rolled back, all is as it was before it. */
-function standing(graph: ProjectGraph, run: Node<'run'>): readonly ActionRecord[] {
+function worksLeft(graph: ProjectGraph, run: Node<'run'>): readonly ActionRecord[] {
   const last = waysBack(graph, run).at(-1)?.data.status
   if (last === 'completed') return []
   if (last !== undefined)

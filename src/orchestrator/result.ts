@@ -4,11 +4,11 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { failuresOf, outputsOf } from './outputs.ts'
 
 /** How a run has ended, as the graph has it; `undefined` where it has not. */
-export const endOf = async (graph: ProjectGraph, run: string, plan: string): Promise<RunResult | undefined> =>
-  (await hasEnded(graph, run, plan)) ? resultOf(graph, run, plan) : undefined
+export const resultIfEnded = async (graph: ProjectGraph, run: string, plan: string): Promise<RunResult | undefined> =>
+  (await runHasEnded(graph, run, plan)) ? resultOf(graph, run, plan) : undefined
 
 /** Throws NotFound for a run that is not there. */
-export async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise<boolean> {
+export async function runHasEnded(graph: ProjectGraph, run: string, plan: string): Promise<boolean> {
   const node = graph.get('run', run)
   if (node) return node.data.phase === 'ended'
   await graph.load(plan) // it ended and left memory

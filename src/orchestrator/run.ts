@@ -9,7 +9,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { eventsIn } from '../psg/told.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
-import { hasEnded, resultOf } from './result.ts'
+import { resultOf, runHasEnded } from './result.ts'
 import { needsSomebody, type Standing } from './standing.ts'
 import type { Placeless } from './without-place.ts'
 
@@ -165,7 +165,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         const from = graph.revision // the end may come while we ask who drives it
-        if (await hasEnded(graph, run_id, plan_id)) break
+        if (await runHasEnded(graph, run_id, plan_id)) break
         signal?.throwIfAborted()
         const end = await driven(signal)
         if (end === 'ended' || end === 'held' || graph.revision !== from) continue
@@ -177,7 +177,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       let rested: string | undefined
       for (;;) {
-        if (await hasEnded(graph, run_id, plan_id)) return 'ended'
+        if (await runHasEnded(graph, run_id, plan_id)) return 'ended'
         const from = graph.revision
         const isStill = needsSomebody(graph, node) || (hands.isAlone && hands.lacking() !== undefined)
         if (isStill && !isPausing(graph, run_id)) return 'waiting'

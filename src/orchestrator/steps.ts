@@ -100,7 +100,7 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
   decided.events.push(
     end.status === 'completed'
       ? inShort(flight, endedEvent(attempt, end))
-      : execution(run, endedEvent({ ...attempt, run: placeOf(run, flight) }, end)),
+      : execution(run, endedEvent({ ...attempt, run: whereInRun(run, flight) }, end)),
   )
 }
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
@@ -251,7 +251,7 @@ export function labelOf(layer: ActionLayer, action: Action): string {
 }
 
 /** Where in the run a flight belongs. */
-export const placeOf = (run: LiveRun, { step }: Flight): NonNullable<Attempt['run']> => ({
+export const whereInRun = (run: LiveRun, { step }: Flight): NonNullable<Attempt['run']> => ({
   context_id: run.graph.id,
   plan_id: run.plan,
   step_id: step,

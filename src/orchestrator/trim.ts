@@ -14,7 +14,7 @@ import { isGraphs } from '../psg/told.ts'
 import { trimmedKey } from '../psg/trimmed.ts'
 import type { Backend, Puts } from '../vsl/backend.ts'
 import { checkStores } from '../vsl/check-options.ts'
-import { busesIn, further, hasEnded, holdsOpen, isAsking, type Signs, untoldOf } from './ended-contexts.ts'
+import { busesIn, contextHasEnded, further, holdsOpen, isAsking, type Signs, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn } from './named-blobs.ts'
 import { paced } from './reading-pace.ts'
@@ -68,7 +68,7 @@ export async function trim(store: Backend, options: TrimOptions): Promise<Trimme
       options.signal?.throwIfAborted()
       const found = await lookAt(store, graph, before).catch(unlessUnreadable)
       if (found === UNREADABLE) unreadable.push(graph)
-      if (!found || found === UNREADABLE || !(await hasEnded(store, graph, found.signs, before))) continue
+      if (!found || found === UNREADABLE || !(await contextHasEnded(store, graph, found.signs, before))) continue
       const untold = untoldOf(buses, found.signs)
       for (const name of untold) behind.add(name)
       if (untold.length === 0) due.push({ ...found, graph, flows: flows.get(graph) ?? [] })

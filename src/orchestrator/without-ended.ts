@@ -6,7 +6,7 @@ import { isGraphs } from '../psg/told.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
 import type { Source } from '../vsl/copy.ts'
-import { type Bus, busesIn, further, graphsAsking, hasEnded, type Signs, untoldOf } from './ended-contexts.ts'
+import { type Bus, busesIn, contextHasEnded, further, graphsAsking, type Signs, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn, keptAside } from './named-blobs.ts'
 import { positionKey } from './relay-history.ts'
@@ -92,7 +92,7 @@ async function ended(
   const leftOut = new Set<string>()
   const behind = new Set<string>()
   for (const [graph, signs] of byGraph) {
-    if (asking.has(graph) || others.has(graph) || !(await hasEnded(store, graph, signs, before))) continue
+    if (asking.has(graph) || others.has(graph) || !(await contextHasEnded(store, graph, signs, before))) continue
     const untold = untoldOf(buses, signs)
     for (const name of untold) behind.add(name)
     if (untold.length === 0) leftOut.add(graph)

@@ -76,7 +76,7 @@ export function foldInto(groups: ReadonlyMap<string, Values>, entries: readonly 
 }
 
 /** Do these values say that what begins the group has ended? */
-export function hasEnded(group: string, values: Values): boolean {
+export function groupHasEnded(group: string, values: Values): boolean {
   const nodes = new Map<string, AnyNode>()
   let run: string | undefined
   for (const [key, value] of values) {

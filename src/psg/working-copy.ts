@@ -15,8 +15,8 @@ import {
   applyEntry,
   foldInto,
   type GroupValues,
+  groupHasEnded,
   groupsBegunIn,
-  hasEnded,
   readGroup,
   readKinds,
   readRevision,
@@ -139,7 +139,7 @@ export class WorkingCopy {
     for (const group of begun) groups.set(group, new Map())
     foldInto(groups, known)
     const folded = new Map(groups)
-    for (const group of begun) if (hasEnded(group, folded.get(group)!)) groups.delete(group)
+    for (const group of begun) if (groupHasEnded(group, folded.get(group)!)) groups.delete(group)
     const memory = graphMemory()
     for (const [group, values] of groups) takeGroup(group, values, memory)
 
