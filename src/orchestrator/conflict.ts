@@ -27,7 +27,7 @@ export interface Contender {
   readonly result: { readonly output: Json } | { readonly output_blob: Digest }
 }
 
-/** The first of those who came to the same, of each. */
+/** Without those who only came to the same as one before them. */
 export const distinct = (contenders: readonly Contender[]): readonly Contender[] =>
   contenders.filter((one, i) => contenders.findIndex((other) => agree(one, other)) === i)
 
@@ -67,7 +67,7 @@ const WINNERS: { readonly [S in Exclude<Strategy, 'escalation'>]: Winner } = {
 
 const agree = (one: Contender, other: Contender): boolean => canonical(one.result) === canonical(other.result)
 
-/** The one that is better than all others, or the first of several that are and agree, if there is such a one. */
+/** The best; of several that are equally good, the first if they agree, and nobody if they do not. */
 function onlyBest(contenders: readonly Contender[], worth: (one: Contender) => number): Contender | undefined {
   const best = Math.max(...contenders.map(worth))
   const those = distinct(contenders.filter((one) => worth(one) === best))

@@ -1,2 +1,2 @@
-/** What was cut off so often may be what ends the process, or takes longer than the lease: nobody begins it again by himself. */
+/** After so many no process begins an action again by itself: it may be what ends the process, or take longer than the lease. */
 export const MOST_CUT_OFFS = 20

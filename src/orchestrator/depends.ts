@@ -26,12 +26,12 @@ export interface Dependence {
   readonly on: string
 }
 
-/** A number has so many bits. */
+/** As many as a number has bits. */
 const AT_ONCE = 32
 
 /**
- * Those that do not hold. Looked at together, since in a long plan every step may refer to one that is far away: a walk along the plan answers for as
- * many steps as a number has bits. Of steps on a circle nothing is said: the graph names the circle.
+ * Those that do not hold. In a long plan every step may refer to one that is far away, so they are not searched for one by one: each walk along the
+ * plan answers for 32 of the steps that are referred to. Steps on a circle are passed over: the graph names the circle.
  */
 export function unheld<D extends Dependence>(steps: readonly Step[], asked: readonly D[]): readonly D[] {
   if (asked.length === 0) return []

@@ -206,7 +206,7 @@ const unknownBack = (error: unknown): WayBack => ({
   no_inverse: `nobody can say what takes it back: ${brief(toActionError(error)).message}`,
 })
 
-/** Whatever it is: what would be thrown here would reach nobody, and the run would wait for it. */
+/** Whatever it is: thrown on from here it would reach nobody, and the run would wait for ever. */
 const actionError = (error: unknown): ActionError =>
   error instanceof MplpError && !(error instanceof ActionError)
     ? new ActionError('action_failed', `${error.code}: ${error.message}`, { cause: error })

@@ -104,7 +104,7 @@ export function takeVerdict(
   if (gate) decided.changes.push({ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by } })
 }
 
-/** When the approval of a plan expired that nobody has used, if it did. */
+/** When the approval of a plan expired, if it has. */
 export function expiryOf(graph: ProjectGraph, plan: string): string | undefined {
   const confirm = confirmOf(graph, plan)
   const gate = confirm && gateOf(graph, confirm.id)?.data

@@ -34,8 +34,8 @@ export interface Keeper {
   readonly graph: ProjectGraph
   readonly runs: ReadonlyMap<string, LiveRun>
   /**
-   * Takes up every run of the context that is not being driven, not merely waiting and not left to other processes, and has the others look round. False
-   * when nothing is begun here any more: the context is about to be free.
+   * Takes up every run that wants somebody and is neither driven yet nor left to other processes; those that are driven look round. False when nothing
+   * is begun here any more: the context is about to be free.
    */
   takeUpAll(): boolean
   /** Ends what is under way and leaves it to the next owner. */
@@ -174,8 +174,8 @@ export function dueRuns(graph: ProjectGraph, mine?: Pick<Mine, 'has'>): readonly
 }
 
 /**
- * Is a run approved and not yet started, running, to be resumed, or to be ended: paused past its time (or its time has to begin anew), or without a plan
- * or a session that could go on?
+ * Does a run go on if somebody takes it up? It runs, or goes back; somebody has asked something of it; or it is to be ended, because its plan or its
+ * session is over, or its time is while it is paused. Where that time has to begin anew, too.
  */
 export function wantsSomebody(graph: ProjectGraph, { data }: Node<'run'>): boolean {
   const { phase, requested, plan_id } = data

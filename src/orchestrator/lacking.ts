@@ -42,8 +42,8 @@ export function lackingFor(
 export type Knowing = Pick<ActionLayer, 'lacks' | 'unread'>
 
 /**
- * What a flow asks for that its process does not have, or says that nobody would read: it would be found when the turn of its step comes, after others that took effect. What an earlier
- * run has done is asked only for what takes it back, and only where the run may go back.
+ * What a flow asks for that its process does not have, and params that no adapter reads: later they would be found only when their step's turn comes,
+ * after others that took effect. Of what an earlier run has done only the way back is looked at, and only where the run may go back.
  */
 export function lackProblems(
   { steps }: Plan,

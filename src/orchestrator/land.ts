@@ -50,7 +50,7 @@ function asWished(run: LiveRun, changes: readonly Change[], { taken, begins, end
     : changes
 }
 
-/** What others have settled since the tick looked, a question or the session, is left as it is: refused, all that arrived would be lost and done again. */
+/** Leaves out what others have settled since the tick looked, questions and the session: refused for these, all that arrived would be lost and done again. */
 function asItStands(
   { graph, looked, session }: LiveRun,
   changes: readonly Change[],

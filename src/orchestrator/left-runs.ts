@@ -47,7 +47,7 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   const left = new Map<string, Left>()
   const hopeless = new Map<string, Resting>()
 
-  /** Each commit of its context asks, so only what it was left for is looked at. */
+  /** Asked at each commit of the context, so it looks at nothing but what the run was left for. */
   const isStillLeft = (graph: ProjectGraph, run: Node<'run'>): boolean => {
     const known = left.get(run.data.plan_id)
     if (!known || !layer.lacks(known.need) || !isStillNeeded(graph, run, known.need)) return false
@@ -71,7 +71,7 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
     return true
   }
 
-  /** While nobody has written to its context, nobody did for it what was lacking, or asked to cancel it. */
+  /** As long as nobody has written to its context, nobody has done there what was lacking, or asked to cancel it. */
   async function staysAway(plan: string, head: () => Promise<number>): Promise<boolean> {
     if (isHopeless(plan)) return true
     const known = left.get(plan)

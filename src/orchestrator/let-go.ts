@@ -4,11 +4,11 @@ import { childrenOf } from './children-under-way.ts'
 import type { Decided, LiveRun } from './live.ts'
 
 /**
- * What becomes of children whose parent has no use for them any more. That an action has ended, or that its run is about to, is stored first, then its
- * children are cancelled, and only then may its run end: whoever takes over in between finds them and cancels them again.
+ * Children of which their parent has no more use are cancelled between two commits: the one that ends their action, or says that its run is ending, and
+ * the one that ends the run. So whoever takes over in between finds them and cancels them again.
  */
 
-/** Would a run that ends with this tick leave children behind? Those of an action that is completed are left. */
+/** Has a run that would end with this tick children that must be cancelled first? Those of a completed action live on. */
 export function leavesChildren({ parents, graph }: LiveRun, { said }: Decided): boolean {
   for (const id of parents)
     if ((said.get(id)?.set.status ?? graph.get('action', id)?.data.status) !== 'completed') return true

@@ -97,7 +97,7 @@ export interface LiveRun {
   leaving: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
-  /** Something could go on but for the number of steps that may be under way at once, or for what holds the run up. */
+  /** Something is to go on as soon as fewer steps are under way, or nothing holds the run up. */
   crowded: boolean
   /** What was under way when it was taken up goes on, or has been ended. */
   resumed: boolean
@@ -192,13 +192,13 @@ export interface Decided {
   /** How much of each list there was before any step began: that much holds without the rest. */
   begins?: { readonly changes: number; readonly events: number; readonly departures: number }
   reason: string
-  /** Steps end that were done before: the run ends by a tick of its own, since a plan must go on for a step to begin. */
+  /** Steps begin and end in it that an earlier run has done. The run then ends with the next tick: no step may begin in the commit that ends its plan. */
   carries?: true
   /** Why the run is stopped before its own end, if it is. */
   termination?: TerminationReason
   /** The wish that was taken in, and the change that crosses it off. */
   taken?: { readonly requested: string; readonly by: NodeUpdate<'run'> }
-  /** What is left of the signals that lay there: the tick may look twice, and each is for one. */
+  /** The signals that nobody has taken yet: the tick may look twice, and each serves one wait. */
   signals?: Map<string, Node<'signal'>[]>
   end: 'completed' | 'failed' | 'cancelled' | undefined
 }

@@ -4,7 +4,7 @@ import type { ActionRecord, Change, Node } from '../psg/change.ts'
 import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 
-/** What a step came to: the latest of its dispatches that nothing else stands instead of. Of several that began together one may have failed. */
+/** What a step came to: the latest of its actions that count, but a completed one before any that is not. Of several that began together one may have failed. */
 export function outcomeOf(state: GraphState, step: string): Node<'action'> | undefined {
   return latestOf(state, dispatchesOf(state, step))
 }
@@ -31,11 +31,11 @@ const dispatchesOf = (state: GraphState, step: string): Iterable<Node<'action'>>
 
 function latestOf<D extends Dispatch>(state: GraphState, dispatches: Iterable<D>): D | undefined {
   let latest: D | undefined
-  for (const one of dispatches) if (isOutcome(state, one.data) && (!latest || isRather(one, latest))) latest = one
+  for (const one of dispatches) if (isOutcome(state, one.data) && (!latest || outranks(one, latest))) latest = one
   return latest
 }
 
-const isRather = (one: Dispatch, other: Dispatch): boolean =>
+const outranks = (one: Dispatch, other: Dispatch): boolean =>
   isCompleted(one) === isCompleted(other) ? one.born > other.born : isCompleted(one)
 const isCompleted = ({ data }: Dispatch): boolean => data.status === 'completed'
 

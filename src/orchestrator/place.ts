@@ -8,7 +8,7 @@ import { setTimer } from './timers.ts'
 /** Has the process a place for it? If not, the run is woken when there is one. */
 export const hasPlace = ({ line }: LiveRun, action_type: string): boolean => line === undefined || line.has(action_type)
 
-/** What somebody is asked about needs none until they have answered, and what nobody carries out never does. */
+/** Does it need one to begin? What a person is asked about first does not, and a wait never does. */
 export const needsPlace = (binding: BindingSpec): boolean => binding.action_type !== 'wait' && !askBefore(binding)
 
 /** A new action whose step is under way already: it is on record, and its first attempt is made once there is a place. */

@@ -67,7 +67,7 @@ async function takenBack(
   return { action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) }
 }
 
-/** Tells of what an earlier way back had begun when it was cut off that nobody knows how far it got. */
+/** Of the inverse actions that were under way when an earlier way back was cut off: nobody knows how far they got. */
 export function* cutOffEvents({ graph, layer, run }: Journey): Iterable<EventDraft> {
   for (const { id, data } of cutOff(graph, run)) {
     const { step_id, execution_id, compensates, attempts } = data

@@ -54,7 +54,7 @@ const MOST_ATTEMPTS = 5
 /**
  * Takes back what a run did that has ended: outside effects by their inverse actions, last done first and all of them attempted, then files and graph
  * together. What the run was and how it ended stays; the way back is told in a trace of its own. Throws NotFound, InvalidInput for a run that goes
- * on, Refused for one whose work another has taken over, and while somebody else takes it back, also when the others may have begun because we were silent for too long.
+ * on, and Refused for one whose work another run has taken over, or that somebody else takes back: perhaps only since we were silent for too long.
  */
 export async function rollback(
   parts: RollbackParts,

@@ -86,7 +86,10 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     if (seen() && !over.signal.aborted) throw new NotFound('run', run_id) // it was taken away before its end was read
   }
 
-  /** A signal that is aborted, too, when the graph shows something. Who follows its journal is not told what was taken out of it: a look now and then finds out. */
+  /**
+   * A signal that is also aborted once the graph shows something. The journal does not tell those who follow it what was taken out of it, so the graph
+   * is looked at now and then.
+   */
   function unlessSeen(asked: AbortSignal, isSeen: () => boolean) {
     const shown = new AbortController()
     const { signal, unlink } = eitherOf(asked, shown.signal)
@@ -123,7 +126,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
   }
 
-  /** Who follows from beyond the end of an older copy, put in the store's place, is told nothing either. */
+  /** Nor does it tell anything to who follows from beyond its end, as when an older copy was put in the store's place. */
   async function lookAgain(signal: AbortSignal): Promise<void> {
     while (await slept(graph.clock, LOOK_AGAIN_MS, signal)) await graph.refresh().catch(() => undefined) // away: it is asked again
   }

@@ -77,7 +77,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
   }
 }
 
-/** Has it nothing under way but what waits for a child? That would find it again. */
+/** Has it nothing under way but waits for children? When these are begun anew they find their child again. */
 const isStill = ({ flying, awaiting }: LiveRun): boolean => flying.size === awaiting.size
 
 /** Cuts off what only waits for children, and stores that it did no more: it may wait for longer than many a process lives. */
@@ -178,7 +178,7 @@ function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
   return patiently(news, signal)
 }
 
-/** Until everybody who can go on has gone on; now and then the rest of the process has a turn too. */
+/** Lets what needs no waiting go on first; now and then also whatever else the process has to do. */
 const breath = (turn: number) =>
   new Promise<void>((resolve) => (turn % OTHERS_TURN === 0 ? setImmediate(resolve) : process.nextTick(resolve)))
 const OTHERS_TURN = 16

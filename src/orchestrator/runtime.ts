@@ -111,7 +111,8 @@ export interface Runtime extends Wishes {
   trim(options: Omit<TrimOptions, 'clock'>): Promise<Trimmed>
   /**
    * Lets what is under way come to a boundary, hands over, stops; once `signal` is aborted it waits for no boundary. Safe to call twice, the second time
-   * in more of a hurry. Throws Unavailable when the store does not answer for 10 s. The store stays open: it is yours. What a step carries out may call it, but not await it: it would wait for itself until `drainMs` is over.
+   * in more of a hurry. Throws Unavailable when the store does not answer for 10 s. The store stays open: it is yours. What a step carries out may call
+   * it, but not await it: it would wait for itself until `drainMs` is over.
    */
   close(signal?: AbortSignal): Promise<void>
 }

@@ -177,7 +177,7 @@ export function claimedBy(session: LiveSession, { action_id, step_id }: Contende
   return lost ? written.filter((resource) => !lost.includes(resource)) : written
 }
 
-/** Was the turn taken away because its time was over, and not what it did given up because that may only take so long? */
+/** Was it the turn whose time was over, and not the step's own, shorter timeout? */
 export const isExpiry = (
   { options }: LiveSession,
   { token_id }: TurnRecord,

@@ -68,7 +68,7 @@ const wakesByItself = (graph: ProjectGraph, plan: string): boolean =>
 const actionsUnderWay = ({ state }: ProjectGraph, plan: string): readonly Node<'action'>[] =>
   [...ofKind(state.nodesOf(plan), 'action')].filter(({ data }) => data.status === 'running')
 
-/** Has it more to do than what it has under way: is it to end, or has something come, or will by itself, that one of its actions waited for? */
+/** Is there more to come than the end of what is under way: is the run to end, has an answer or a signal come, or will a time come by itself? */
 function mayGoOn(graph: ProjectGraph, { id }: Node<'run'>): boolean {
   const { phase, requested, ending, plan_id } = graph.get('run', id)!.data
   if (phase !== 'running' || requested !== undefined || ending || wakesByItself(graph, plan_id)) return true

@@ -146,7 +146,7 @@ const asJson = (flow: Readonly<Record<string, unknown>>, fields: readonly string
     fields.filter((field) => flow[field] !== undefined).map((field) => [field, plain(flow[field], field, 'flow')]),
   )
 
-/** Their schemas look no further than what they know of; the graph would name a place in a commit that nobody has written. */
+/** Schemas pass over members that they do not know, and the graph would name a place in a commit that the caller never saw. */
 function refuseDeep(document: unknown, path: string): void {
   const way = tooDeepIn(document)
   if (way) throw tooDeep(document, way, path, 'flow')

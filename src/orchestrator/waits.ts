@@ -20,12 +20,15 @@ export interface Wait {
   }
   /** The name of a signal that somebody from outside has to give. */
   readonly signal?: string
-  /** The child of the run, or of one of its children, that this is waited for by; itself, where it is paused. */
+  /** The child, or the child of a child, that waits for it; or that is waited for itself, where it is paused. */
   readonly child?: { readonly run_id: string; readonly plan_id: string; readonly context_id: string }
   readonly isPaused?: true
 }
 
-/** What a plan's run waits for: of a step that waits for children which can do nothing until somebody comes, what they wait for. Opens the contexts of children that have not ended. */
+/**
+ * What a plan's run waits for. In place of a step that waits for its children it tells what they wait for, if none of them can do anything until
+ * somebody comes. Opens the contexts of children that have not ended.
+ */
 export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: string): Promise<readonly Wait[]> {
   const own = waitsOf(graph, plan)
   const { underWay } = await childrenUnderWay(
