@@ -125,7 +125,10 @@ export class ProjectGraph {
     return this.#copy.revision
   }
 
-  /** How often the store was found to have lost what was committed, as after a failover to an older copy, or when all of it was taken away: who has decided on what there was decides anew. */
+  /**
+   * How often the store was found to have lost what was committed, as after a failover to an older copy or once the context was taken away. Whatever was
+   * decided by the state before that has to be decided anew.
+   */
   get setBacks(): number {
     return this.#setBacks
   }

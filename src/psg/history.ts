@@ -28,14 +28,14 @@ export interface JournalEntry {
   readonly body: EntryBody
 }
 
-/** One change of a node, of a plan also one stage of its being taken back, of a Confirm also a decision that left it open, and who made it. */
+/** One change of a node, and who made it. Of a plan also a stage on the way back from its run, of a Confirm also a decision that left it open. */
 export interface Past {
   readonly revision: number
   readonly at: string
   readonly actor: string
   readonly reason: string
   readonly run?: string
-  /** That a way back was planned, or gone, by the type of its event, or how somebody decided; plan and Confirm themselves stay as they are. */
+  /** Where the plan or Confirm itself stays as it is: the type of the event that tells of the way back, or how somebody decided. */
   readonly told?: string
   readonly before?: JsonObject
   /** Absent once it was deleted. */

@@ -41,7 +41,10 @@ export interface Project {
     documents: Documents,
     options: CommitOptions & { readonly context?: string },
   ): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
-  /** Where something is, by its id alone; of several kinds that have it, one of those that are rather meant. A step's first action is where the step is, begun or not. */
+  /**
+   * Where something is, by its id alone. Of several kinds that have this id, the first in `rather` is meant. A step's first action is where the step is,
+   * begun or not.
+   */
   locate(id: string, ...rather: readonly Kind[]): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
   /** A role by id, else by name. */
   role(idOrName: string): Role | undefined

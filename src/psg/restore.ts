@@ -72,8 +72,9 @@ export interface Touched {
   /** What the chosen ones left it as, up to where somebody else changed it. */
   left: Stored | undefined
   now: Stored | undefined
-  /** The last revision at which somebody else changed it since, unless it was put back; and the last at which somebody else moved its status. */
+  /** The last revision at which somebody else changed it since, unless that was put back. */
   foreign?: number | undefined
+  /** The last at which somebody else moved its status. */
   foreignMove?: number
   /** The chosen ones changed it once more after somebody else had. */
   isMixed?: boolean

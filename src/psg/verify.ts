@@ -16,9 +16,9 @@ import { checkBlobs, type NamedBlobs, nameBlobs } from './verify-blobs.ts'
 import { findingOf, type IndexFault, indexFaults } from './verify-indexes.ts'
 
 /**
- * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the indexes tell the truth,
- * the events' deltas add up, stamps only grow, blobs are what their digests say. Reports and repairs nothing. Others may write meanwhile; throws RevisionConflict when they did so
- * wherever something seemed wrong, each time that it was looked at again. `rows` spares it reading the indexes of the whole store.
+ * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the
+ * indexes tell the truth, the events' deltas add up, stamps only grow, blobs are what their digests say. Reports and repairs nothing. Others may write
+ * meanwhile; throws RevisionConflict when they kept writing wherever something seemed wrong. `rows` spares it reading the indexes of the whole store.
  */
 export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
   const { findings, faults } = await foundIn(store, graph, rows ?? (await indexRows(store, graph)))
@@ -33,7 +33,7 @@ interface FoundIn {
   readonly faults: readonly IndexFault[]
 }
 
-/** What is wrong with a graph, whoever writes to it meanwhile: its values are taken to where the journal ends. One that was taken away meanwhile is looked at again. */
+/** What is wrong with a graph, whoever writes to it meanwhile. One that was taken away in between is looked at again. */
 export async function foundIn(store: Backend, graph: string, rows: IndexRows): Promise<FoundIn> {
   for (;;) {
     const trimmed = await trimmedAt(store, graph)

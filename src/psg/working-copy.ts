@@ -105,7 +105,7 @@ export class WorkingCopy {
     return this.#revision === 0 && this.#trimmedAt !== undefined
   }
 
-  /** The same from the journal. Not read when the graph is opened, because the entry may be large. */
+  /** The stamp of the last entry, from the journal. Not read when the graph is opened, because the entry may be large. */
   async readStamp(): Promise<number> {
     if (this.#revision === 0) return 0
     for await (const { body } of entriesOf(this, this.#revision - 1, this.#revision)) this.#stamped = microsOf(body.at)
@@ -191,7 +191,7 @@ export class WorkingCopy {
     return true
   }
 
-  /** The same for who writes without a fence, which would tell it: not if somebody has just looked, since most who write do so again at once. */
+  /** The same before a write without a fence, which would have told; not again at once, since most who write do so several times. */
   async setBackIfLongTrimmed(): Promise<void> {
     const now = this.#now()
     if (Math.abs(now - this.#lookedAt) <= LOOKED_MS) return
@@ -199,7 +199,10 @@ export class WorkingCopy {
     this.#lookedAt = now
   }
 
-  /** Was what memory has taken away, if the graph was last taken away then? Who has begun it anew did not look whether it ever was. */
+  /**
+   * Given when the graph was last taken away: was that after memory has read it? Whoever begins a graph does not look whether there was one before, so
+   * a time that memory does not know counts only if it is later than the last commit.
+   */
   #isTrimmedBy(at: string | undefined): boolean {
     if (at === this.#trimmedAt || at === undefined) return false
     return this.#trimmedAt !== undefined || this.#stamped === undefined || microsOf(at) > this.#stamped

@@ -40,7 +40,7 @@ export const LIFECYCLE: readonly Rule[] = [
       if (!after) return
       const lifecycle = KINDS[kind].lifecycle as LifecycleKind
       eachHop(delta, (from, to) => {
-        // Whoever asks for nothing but a move must not be told that it was his when somebody else had made it.
+        // A commit that asks for nothing but this move is refused when somebody else has made it already: it would be told that the move was its own.
         if (from === to && !(statusOnly && !delta.via)) return
         if (!Object.hasOwn(lifecycles[lifecycle], from)) return
         if (!Object.hasOwn(lifecycles[lifecycle], to)) return report('status', `${kind} ${id} has no status ${to}`)
