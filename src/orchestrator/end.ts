@@ -23,19 +23,10 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   const planStatus = run.graph.get('plan', run.plan)!.data.status
   const over = isTerminal('plan', planStatus) // people withdrew it while it waited
   const unstarted = planStatus === 'approved' // and cannot have failed
-  const status = over
-    ? (planStatus as 'cancelled')
-    : unstarted
-      ? 'cancelled'
-      : (run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed'))
+  const ownStatus = run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed')
+  const status = over ? (planStatus as 'cancelled') : unstarted ? 'cancelled' : ownStatus
   const ended = endedSteps(decided)
-  for (const [action, waiting] of run.waiting) {
-    setAction(decided, action, { status: 'cancelled' })
-    if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
-    waitOver(waiting, decided)
-    if (waiting.on === 'confirm' && isUnanswered(run.graph, waiting.confirm))
-      decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
-  }
+  waitsEnd(run, decided)
   const started = !over && !unstarted
   const timed = !started || latestEnd(run.graph.get('run', run.id)!.data) !== undefined
   for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
@@ -62,9 +53,22 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     for (const { id, to } of endings.map(stepMove)) if (to === 'failed') decided.events.push(stepLeft(run, id))
     decided.events.push(...saEnd({ status, ...tally(run, decided), segments: run.segments }))
   }
-  decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
+  decided.reason = `the run ${HOW[status]}`
   if (run.ending) decided.termination = run.ending.reason
   decided.end = status
+}
+
+const HOW = { completed: 'is completed', failed: 'has failed', cancelled: 'has been cancelled' } as const
+
+/** What waits is cancelled, and nobody is asked about it any more. */
+function waitsEnd(run: LiveRun, decided: Decided): void {
+  for (const [action, waiting] of run.waiting) {
+    setAction(decided, action, { status: 'cancelled' })
+    if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
+    waitOver(waiting, decided)
+    if (waiting.on === 'confirm' && isUnanswered(run.graph, waiting.confirm))
+      decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
+  }
 }
 
 /** Its last attempt has failed and told so, and the next has not begun. */
