@@ -5,6 +5,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { nodeKey } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
+import { onceChecked } from '../psg/untouched.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
 import type { Knowing } from './lacking.ts'
@@ -80,11 +81,7 @@ async function submitted(
   else
     for (const { changes, ...told } of commits) {
       const left = draft ? draft.left(changes) : changes
-      const surely = () => {
-        sure()
-        return left
-      }
-      await insist(graph, session || inherits ? surely : left, { ...by, ...told, ...inherits?.by })
+      await insist(graph, session || inherits ? onceChecked(sure, left) : left, { ...by, ...told, ...inherits?.by })
     }
   return { graph, run: graph.get('run', run_id)! }
 }
@@ -126,11 +123,7 @@ async function submitLeft(
   await graph.check(whole, { reason: 'a plan is to be submitted', ...by })
   for (const { changes, events, reason } of commits) {
     const left = leftOf(changes)
-    const surely = () => {
-      sure()
-      return left
-    }
-    if (left.length > 0) await insist(graph, surely, { reason, ...by, events })
+    if (left.length > 0) await insist(graph, onceChecked(sure, left), { reason, ...by, events })
   }
 }
 

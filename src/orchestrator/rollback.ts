@@ -6,7 +6,7 @@ import type { Json } from '../protocol/json.ts'
 import type { EventDraft, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
-import { changedBy, untouched } from '../psg/untouched.ts'
+import { changedBy, onceChecked, untouched } from '../psg/untouched.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
@@ -197,11 +197,7 @@ async function takenBack(
   if (files.length + changes.length === 0) return []
   if (tracker) return tracker.takeBack({ files, changes, revision, ...by })
   const refuseIfTouched = await untouched(graph, revision, changedBy(changes))
-  const unlessOvertaken = () => {
-    refuseIfTouched()
-    return changes
-  }
-  await graph.commit(unlessOvertaken, by)
+  await graph.commit(onceChecked(refuseIfTouched, changes), by)
   return []
 }
 

@@ -10,7 +10,7 @@ import { insist } from './insist.ts'
 import { groupIn, nodeKey, ofKind } from './node.ts'
 import { isStepGoing, type Restoration, restoration, touchedBy, withBindings } from './restore.ts'
 import type { GraphState } from './state.ts'
-import { changedBy, untouched } from './untouched.ts'
+import { changedBy, onceChecked, untouched } from './untouched.ts'
 
 /** Gives the revision a name. Costs one small node: the past is in the journal anyway. */
 export async function takeSnapshot(
@@ -68,12 +68,8 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
     if (dryRun || way.changes.length === 0) return way
     const refuseIfOvertaken =
       of === undefined ? unlessWritten(graph, head) : await untouched(graph, head, changedBy(way.changes))
-    const back = () => {
-      refuseIfOvertaken()
-      return way.changes
-    }
     try {
-      await insist(graph, back, commit)
+      await insist(graph, onceChecked(refuseIfOvertaken, way.changes), commit)
       return way
     } catch (error) {
       // Somebody wrote since the way back was found: it must be found anew, or it would overwrite them, or take away what they need by now.

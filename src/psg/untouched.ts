@@ -1,5 +1,5 @@
 import { RevisionConflict } from '../protocol/errors.ts'
-import type { Change } from './change.ts'
+import type { Change, Changes } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
 import { nodeKey, placeOf } from './node.ts'
@@ -24,6 +24,12 @@ export async function untouched(graph: ProjectGraph, since: number, names: Names
     if (isTouched || held(graph.state).some((node, i) => node !== nodes[i]))
       throw new RevisionConflict(graph.id, since, graph.revision)
   }
+}
+
+/** Changes that are decided, for a commit that is to go through only if a check within it does not throw. */
+export const onceChecked = (check: () => void, changes: Changes) => (): Changes => {
+  check()
+  return changes
 }
 
 /** The nodes that changes are about. */
