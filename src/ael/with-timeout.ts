@@ -34,6 +34,7 @@ function bounded(
   return new Promise((resolve, reject) => {
     const work = new AbortController()
     let verdict: ActionError | undefined
+    let isOver = false
 
     const stop = (why: ActionError) => {
       if (verdict !== undefined) return
@@ -43,6 +44,7 @@ function bounded(
       grace = timer(clock, graceMs, () => end(() => reject(why)))
     }
     const end = (settle: () => void) => {
+      isOver = true
       forget()
       forgetShutdown?.()
       deadline.stop()
@@ -58,11 +60,14 @@ function bounded(
     /** What a run that ends has told to stop, and was done all the same, is for that run to take back: called aborted, it would be left. */
     const isDone = () => call.run !== undefined && call.signal.aborted && verdict?.code === 'action_aborted'
 
+    /** What it had going beside is still there when it has ended: the next attempt may have come further by then. */
+    const isHeard = () => verdict === undefined && !isOver
+
     const passage = onward(call, work, {
       onDelta: (delta, from) => {
-        if (verdict === undefined) call.onDelta(delta, from)
+        if (isHeard()) call.onDelta(delta, from)
       },
-      checkpoint: (state, spent) => (verdict === undefined ? call.checkpoint(state, spent) : undefined),
+      checkpoint: (state, spent) => (isHeard() ? call.checkpoint(state, spent) : undefined),
       untimed: (wait) => call.untimed(deadline.without(wait)),
     })
     begun(adapter, action, passage).then(

@@ -95,6 +95,25 @@ describe('withTimeout', () => {
     expect(deltas).toEqual(['in time', 'after in time'])
   })
 
+  it.each([
+    ['is done', async () => ({})],
+    ['has failed', () => Promise.reject(finalFailure('one of several'))],
+  ])('discards what somebody still says for work that %s', async (_, end: () => Promise<Outcome>) => {
+    const said: unknown[] = []
+    let left: Call | undefined
+    const adapter = timed((call) => {
+      left = call
+      call.onDelta('in time')
+      void call.checkpoint('in time')
+      return end()
+    })
+    const told = (what: unknown) => void said.push(what)
+    await adapter.execute(work(), callOf({ onDelta: told, checkpoint: told })).catch(() => undefined) // it may fail
+    left!.onDelta('too late')
+    await left!.checkpoint('too late')
+    expect(said).toEqual(['in time', 'in time'])
+  })
+
   it('calls a success too late a timeout, even within the moment, and says what it cost', async () => {
     const outcome = { output: 1, token_usage: { prompt: 1, completion: 2, total: 3 }, cost: 4 }
     const late = timed(
