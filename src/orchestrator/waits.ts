@@ -83,7 +83,8 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
     const { purpose, due, target } = node.data
     if (purpose === 'timeout') until.set(target, due)
     else timed.add(target)
-    if (purpose === 'retry' || purpose === 'wait') waits.push({ what: `${purpose} at ${due}`, due: Date.parse(due) })
+    if (purpose === 'retry' || purpose === 'wait')
+      waits.push({ what: `the ${purpose === 'retry' ? 'next attempt at' : 'time'} ${due}`, due: Date.parse(due) })
   }
   for (const action of ofKind(nodes, 'action'))
     if (!timed.has(action.id)) waits.push(...waitOf(graph, plan, action, until.get(action.id)))

@@ -597,7 +597,7 @@ describe('a run that waits', { timeout: PATIENT }, () => {
     const { values } = await hereJson<{ plan_id: string }[]>(folder, ['list'])
     const of = (name: keyof typeof flows) => values[0]!.find(({ plan_id }) => plan_id === flows[name].plan.plan_id)
     expect(of('signal')).toMatchObject({ phase: 'waiting', title: 'A plan', waits_for: ['the signal go'] })
-    expect(of('timer')).toMatchObject({ phase: 'waiting', waits_for: [expect.stringMatching(/^wait at 2/)] })
+    expect(of('timer')).toMatchObject({ phase: 'waiting', waits_for: [expect.stringMatching(/^the time 2/)] })
     expect(of('paused')).toMatchObject({ phase: 'paused' })
     expect((await mplpHere(folder, ['list'])).out).toContain('for the signal go\n')
   })
