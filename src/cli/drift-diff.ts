@@ -15,7 +15,7 @@ export async function run(call: VerbCall): Promise<number> {
     const diff = await tracker.diff(finding)
     call.io.result(
       { finding, diff: diff ?? null },
-      () => diff ?? `${finding.path} was ${finding.what}; no text to compare`,
+      () => diff?.replace(/\n$/, '') ?? `${finding.path} was ${finding.what}; no text to compare`,
     )
     return EXIT.done
   })

@@ -261,7 +261,7 @@ describe('drift', PATIENT, () => {
     const found = [{ path: 'notes.md', what: 'modified' }]
     expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 3, values: [{ findings: found }] })
     expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ code: 0, values: [found] })
-    expect((await mplpHere(folder, ['drift', 'diff', './notes.md'])).out).toContain('+b')
+    expect((await mplpHere(folder, ['drift', 'diff', './notes.md'])).out).toMatch(/\n\+b\n$/)
     const settled = await hereJson(folder, ['drift', 'reconcile', join(folder, 'notes.md'), '--strategy', 'graph'])
     expect(settled.code).toBe(0)
     expect(readFileSync(join(folder, 'notes.md'), 'utf8')).toBe('a\n')
