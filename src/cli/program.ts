@@ -49,7 +49,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
     if (error instanceof Unread) return EXIT.done
-    const said = error instanceof CommanderError ? complained(complaint) || incomplete(program, argv) : told(error)
+    const said = error instanceof CommanderError ? complained(program, argv, complaint) || incomplete(program, argv) : told(error)
     const json = argv.includes('--json') // which commander does not know of where it could not read the rest
     err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
@@ -88,7 +88,7 @@ function whereToLook(error: Error): string {
   return shows === undefined ? '' : `; ${shows}`
 }
 const BY_ID =
-  'ids are written in full: mplp list shows those of what runs, mplp list --ended of what has ended, mplp events --json all'
+  'give the whole id: mplp list shows runs that have not ended, mplp list --ended those that have, mplp events --json every id'
 const SHOWN_BY: { readonly [what: string]: string } = {
   ...{ object: BY_ID, context: BY_ID, plan: BY_ID, run: BY_ID },
   confirm: 'mplp confirm list shows what waits',
@@ -112,17 +112,25 @@ function forPrograms(error: unknown, message: string): object {
 }
 
 /** With where to look, where nothing that is known comes near. */
-const complained = (complaint: string): string =>
-  /^unknown command [^(]*$/.test(complaint) ? `${complaint}; mplp --help shows all` : complaint
+const complained = (program: Command, argv: readonly string[], complaint: string): string =>
+  /^unknown command [^(]*$/.test(complaint)
+    ? `${complaint}; mplp${ledTo(program, argv).said} --help shows all`
+    : complaint
 
 /** Which words may follow those that were given. */
 function incomplete(program: Command, argv: readonly string[]): string {
+  const { group, said } = ledTo(program, argv)
+  return `${said === '' ? 'a verb' : `after${said} a word`} is missing: one of ${group.commands.map((command) => command.name()).join(', ')}`
+}
+
+/** Where the words lead that are known, and those words. */
+function ledTo(program: Command, argv: readonly string[]): { readonly group: Command; readonly said: string } {
   let [group, said]: [Command, string] = [program, '']
   for (const word of argv) {
-    const next = group.commands.find((command) => command.name() === word)
+    const next = known(group, word)
     if (next) [group, said] = [next, `${said} ${word}`]
   }
-  return `${said === '' ? 'a verb' : `after${said} a word`} is missing: one of ${group.commands.map((command) => command.name()).join(', ')}`
+  return { group, said }
 }
 
 function register(program: Command, verb: Verb, world: World, done: (code: number) => void): void {

@@ -926,6 +926,7 @@ describe('the rest', { timeout: PATIENT }, () => {
 
   it.each([
     [['help', 'nope'], "mplp: unknown command 'nope'; mplp --help shows all"],
+    [['store', 'elsewhere'], "mplp: unknown command 'elsewhere'; mplp store --help shows all"],
     [['help', 'store', 'verfy'], "mplp: unknown command 'verfy' (Did you mean verify?)"],
   ])('does not help with %j, which is no verb', async (words, says) => {
     const refused = await mplpHere(tempFolder(), words)

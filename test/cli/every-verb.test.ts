@@ -135,7 +135,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [
       ['absent'],
       1,
-      'there is no object absent; ids are written in full: mplp list shows those of what runs, mplp list --ended of what has ended, mplp events --json all',
+      'there is no object absent; give the whole id: mplp list shows runs that have not ended, mplp list --ended those that have, mplp events --json every id',
     ],
     [['absent', '--config', 'throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
   ],
@@ -509,7 +509,7 @@ describe('what others have written', () => {
     const said: string[] = []
     const world = { isTTY: true, write: (text: string) => said.push(text) }
     await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
-    expect(said.join('')).toMatch(`mplp: there is no object ${shown}; ids are written in full`)
+    expect(said.join('')).toMatch(`mplp: there is no object ${shown}; give the whole id`)
   })
 
   it('goes to a file or a pipe as it is', () => {
