@@ -8,9 +8,9 @@ const STRATEGIES = ['graph', 'files', 'merge', 'ask']
 /** What verbs of two words have in common, by the first. */
 export const GROUPS: { readonly [word: string]: string } = {
   confirm: 'what waits for a person, and the answer',
-  snapshot: 'names for a context as it is, and the way back',
+  snapshot: 'names for states of a context, and the way back to them',
   drift: 'where a folder and the graph disagree',
-  evidence: 'what a run leaves for others to check',
+  evidence: 'a run as a pack that others can check',
   store: 'the store itself: proof, copy, size',
   config: 'what is configured',
 }
@@ -18,12 +18,12 @@ export const GROUPS: { readonly [word: string]: string } = {
 const DECIDING: readonly VerbOption[] = [
   { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
   { flags: '--reason <text>', says: 'why' },
-  { flags: '--digest <digest>', says: 'of what you saw, by confirm list --json: refused once something else is asked' },
+  { flags: '--digest <digest>', says: 'the digest that confirm list --json showed: refused if something else is asked by now' },
 ]
 
 const SEEING: readonly VerbOption[] = [
-  { flags: '--detach', says: 'submit and leave; another worker, or `mplp resume`, runs it' },
-  { flags: '--approve <role>', says: 'approve whatever is asked, in this role' },
+  { flags: '--detach', says: 'only submit: another worker, or `mplp resume`, runs it' },
+  { flags: '--approve <role>', says: 'approve everything the run asks, in this role' },
   { flags: '--events', says: 'print events as they are committed' },
 ]
 
@@ -44,10 +44,10 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'rerun <run>',
-    says: 'go on where a run has failed or was cancelled, and wait for its end: what it had done is not done again',
+    says: 'go on where a run failed or was cancelled, without repeating what it had done, and wait for the end',
     options: [
       ...SEEING,
-      { flags: '--options <json>', says: 'instead of what the first was asked to be: a deadline, a budget' },
+      { flags: '--options <json>', says: 'a deadline or a budget to replace that of the first run' },
       { flags: '--reason <text>', says: 'why' },
     ],
     examples: ['mplp rerun 3f0c…', `mplp rerun 3f0c… --options '{"deadline":"2030-01-01T00:00:00Z"}' --json`],
@@ -55,17 +55,17 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'resume [id]',
-    says: 'take up every run that nobody looks after, until none is left; with an id, have that paused run go on',
+    says: 'carry on every run that no worker has, until none is left; with an id, continue that paused run',
     examples: ['mplp resume', 'mplp resume 3f0c…'],
     load: () => import('./resume.ts'),
   },
   {
     usage: 'list',
-    says: 'every run that has not ended and what it waits for, and what waits for a person',
+    says: 'runs that have not ended with what they wait for, and questions that wait for a person',
     options: [
-      { flags: '--ended', says: 'those that have ended instead, the last one first' },
-      { flags: '--status <name>', says: 'of these only; looks further back', choices: ENDINGS },
-      { flags: '--limit <n>', says: 'of these at most so many (20); costs what it shows and passes over' },
+      { flags: '--ended', says: 'runs that have ended instead, latest first' },
+      { flags: '--status <name>', says: 'with --ended: only runs that ended like this', choices: ENDINGS },
+      { flags: '--limit <n>', says: 'with --ended: at most this many (20)' },
     ],
     examples: ['mplp list', 'mplp list --json', 'mplp list --ended --status failed --limit 5'],
     load: () => import('./list.ts'),
@@ -84,7 +84,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'history <id>',
-    says: 'every change of a node, with who and why',
+    says: 'every change of a node, by whom and why',
     examples: ['mplp history 3f0c…', 'mplp history src/app.ts --json'],
     load: () => import('./history.ts'),
   },
@@ -112,8 +112,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'confirm list',
     says: 'what waits for a person',
     options: [
-      { flags: '--limit <n>', says: 'at most so many, in the order of ids' },
-      { flags: '--after <id>', says: 'only those behind this one' },
+      { flags: '--limit <n>', says: 'at most this many, in the order of ids' },
+      { flags: '--after <id>', says: 'only those after this one' },
     ],
     examples: ['mplp confirm list', 'mplp confirm list --limit 20 --after 3f0c…'],
     load: () => import('./confirm-list.ts'),
@@ -134,7 +134,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'signal <id> <name>',
-    says: 'hand something to a run: a step that waits for that name takes it',
+    says: 'send a signal to a run: the step that waits for this name takes it',
     options: [{ flags: '--payload <json>', says: 'what the step gets as its output', fallback: 'null' }],
     examples: ['mplp signal 3f0c… paid', `mplp signal 3f0c… paid --payload '{"amount":12}'`],
     load: () => import('./signal.ts'),
@@ -153,17 +153,17 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'rollback <run>',
-    says: 'take back what a run did that has ended: effects, files, graph',
+    says: 'take back what an ended run did: effects, files, graph',
     options: [
-      { flags: '--dry-run', says: 'only say what would be done, and what cannot be undone' },
-      { flags: '--leave', says: 'do not ask about what cannot be undone: go back as far as it goes' },
+      { flags: '--dry-run', says: 'only show what would be done, and what cannot be undone' },
+      { flags: '--leave', says: 'leave what cannot be undone as it is, without asking' },
     ],
     examples: ['mplp rollback 3f0c… --dry-run', 'mplp rollback 3f0c…'],
     load: () => import('./rollback.ts'),
   },
   {
     usage: 'snapshot create <context> <name>',
-    says: 'give a context as it is now a name',
+    says: 'name the present state of a context',
     examples: ['mplp snapshot create 3f0c… before-the-move'],
     load: () => import('./snapshot-create.ts'),
   },
@@ -175,23 +175,23 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'snapshot diff <context> <from> [to]',
-    says: 'what differs between two snapshots or revisions, or since one',
+    says: 'what differs between two snapshots or revisions, or between one and now',
     examples: ['mplp snapshot diff 3f0c… before-the-move', 'mplp snapshot diff 3f0c… 4 9 --json'],
     load: () => import('./snapshot-diff.ts'),
   },
   {
     usage: 'snapshot restore <context> <to>',
-    says: 'go back to a snapshot or revision by a further commit',
-    options: [{ flags: '--dry-run', says: 'only say what would be done' }],
+    says: 'go back to a snapshot or revision, by a new commit',
+    options: [{ flags: '--dry-run', says: 'only show what would be done' }],
     examples: ['mplp snapshot restore 3f0c… before-the-move --dry-run'],
     load: () => import('./snapshot-restore.ts'),
   },
   {
     usage: 'watch [folder]',
-    says: 'tell what changes in a folder behind the graph’s back, as it happens',
+    says: 'report changes in a folder that did not come through the graph, as they happen',
     options: [
-      { flags: '--context <id>', says: 'hold it against this context; one of the folder’s own when absent' },
-      { flags: '--strategy <name>', says: 'settle it at once', choices: STRATEGIES },
+      { flags: '--context <id>', says: 'compare with this context instead of the folder’s own' },
+      { flags: '--strategy <name>', says: 'settle every change at once, like this', choices: STRATEGIES },
     ],
     onlyTells: true,
     examples: ['mplp watch .', 'mplp watch src --strategy files'],
@@ -199,31 +199,31 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'drift scan [folder]',
-    says: 'look at every file; the first time all is taken in as it lies there',
-    options: [{ flags: '--context <id>', says: 'hold it against this context; one of the folder’s own when absent' }],
+    says: 'compare every file with the graph; the first scan takes all files in as they are',
+    options: [{ flags: '--context <id>', says: 'compare with this context instead of the folder’s own' }],
     examples: ['mplp drift scan', 'mplp drift scan src --json'],
     load: () => import('./drift-scan.ts'),
   },
   {
     usage: 'drift list [folder]',
-    says: 'what was found and is not settled',
-    options: [{ flags: '--context <id>', says: 'of this context' }],
+    says: 'findings that are not settled yet',
+    options: [{ flags: '--context <id>', says: 'findings of this context instead of the folder’s own' }],
     examples: ['mplp drift list'],
     load: () => import('./drift-list.ts'),
   },
   {
     usage: 'drift diff <finding> [folder]',
-    says: 'what graph and disk disagree about, line by line; a finding by its path or id',
-    options: [{ flags: '--context <id>', says: 'of this context' }],
+    says: 'where graph and disk differ, line by line; names a finding by its path or id',
+    options: [{ flags: '--context <id>', says: 'findings of this context instead of the folder’s own' }],
     examples: ['mplp drift diff notes.md'],
     load: () => import('./drift-diff.ts'),
   },
   {
     usage: 'drift reconcile <finding> [folder]',
-    says: 'settle a finding, by its path or id, or `all`',
+    says: 'settle a finding, named by its path or id, or `all`',
     options: [
       { flags: '--strategy <name>', says: 'who wins', fallback: 'ask', choices: STRATEGIES },
-      { flags: '--context <id>', says: 'of this context' },
+      { flags: '--context <id>', says: 'findings of this context instead of the folder’s own' },
     ],
     examples: ['mplp drift reconcile notes.md --strategy files', 'mplp drift reconcile all --strategy graph'],
     load: () => import('./drift-reconcile.ts'),
@@ -242,13 +242,13 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'store verify [context]',
-    says: 'prove the store: journal, values, references, indexes',
+    says: 'check the whole store: journal, values, references, indexes',
     examples: ['mplp store verify'],
     load: () => import('./store-verify.ts'),
   },
   {
     usage: 'store reindex [context]',
-    says: 'make the indexes tell what the values say, where `store verify` has found that they do not',
+    says: 'rebuild what is wrong in the indexes, as `store verify` reports it',
     examples: ['mplp store reindex'],
     load: () => import('./store-reindex.ts'),
   },
@@ -258,11 +258,11 @@ export const VERBS: readonly Verb[] = [
     options: [
       {
         flags: '--without-ended <before>',
-        says: 'leave contexts out that ended before then: a date, or 90d for ninety days ago',
+        says: 'leave out contexts that ended before then: a date, or 90d for ninety days ago',
       },
       {
         flags: '--forget-bus <name...>',
-        says: 'with --without-ended: a bus that is no longer used, for which nothing has to stay',
+        says: 'with --without-ended: keep nothing for this bus, which is no longer used',
       },
       {
         flags: '--key-env <variable>',
@@ -280,10 +280,10 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'store trim <before>',
-    says: 'take contexts away that ended before then, out of a store that is in use: a date, or 90d for ninety days ago',
+    says: 'remove contexts that ended before then, also while the store is in use: a date, or 90d for ninety days ago',
     options: [
-      { flags: '--dry-run', says: 'only say which would go' },
-      { flags: '--forget-bus <name...>', says: 'a bus that is no longer used, for which nothing has to stay' },
+      { flags: '--dry-run', says: 'only show which would be removed' },
+      { flags: '--forget-bus <name...>', says: 'keep nothing for this bus, which is no longer used' },
     ],
     examples: ['mplp store trim 90d --dry-run', 'mplp store trim 2026-08-01'],
     load: () => import('./store-trim.ts'),
@@ -303,10 +303,10 @@ export const VERBS: readonly Verb[] = [
         says: 'of memory, file, sqlite, comma separated; any with --driver',
         fallback: 'memory,file,sqlite',
       },
-      { flags: '--all', says: 'every kind of store; of Redis and Postgres those that are named below' },
-      { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, which are taken away again' },
-      { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, which are taken away again' },
-      { flags: '--driver <module>', says: 'another runtime than this one: a module whose default export is a driver' },
+      { flags: '--all', says: 'every kind of store; Redis and Postgres where --redis and --postgres name them' },
+      { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, removed afterwards' },
+      { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, removed afterwards' },
+      { flags: '--driver <module>', says: 'test another runtime: a module whose default export is a driver' },
       { flags: '--filter <text>', says: 'only flows whose name or rule contains this' },
       { flags: '--reporter <name>', says: 'human, json, junit, tap or compliance', fallback: 'human' },
     ],
@@ -326,18 +326,18 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'serve',
-    says: 'run what is submitted over HTTP, until Ctrl-C',
+    says: 'serve HTTP and run what is submitted, until Ctrl-C',
     options: [
-      { flags: '--host <host>', says: 'where to listen: 127.0.0.1; any other needs tokens in the config' },
-      { flags: '--port <port>', says: 'which port: 7117; 0 takes a free one' },
+      { flags: '--host <host>', says: 'where to listen (127.0.0.1); any other host needs tokens in the config' },
+      { flags: '--port <port>', says: 'which port (7117); 0 takes a free one' },
     ],
     examples: ['mplp serve', 'mplp serve --port 0 --json'],
     load: () => import('./serve.ts'),
   },
   {
     usage: 'config print',
-    says: 'what file, environment and flags say, secrets covered',
-    options: [{ flags: '--effective', says: 'with what holds where nothing is said' }],
+    says: 'the config from file, environment and flags, secrets covered',
+    options: [{ flags: '--effective', says: 'with the defaults that apply' }],
     examples: ['mplp config print', 'mplp config print --effective --json'],
     load: () => import('./config-print.ts'),
   },
