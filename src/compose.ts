@@ -12,6 +12,7 @@ import { inConfig } from './config-check.ts'
 import { adaptersOf, toolsOf } from './configured-adapters.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
+import { callsUnderWay } from './orchestrator/calls.ts'
 import { closeInTurn, type Part } from './orchestrator/close-in-turn.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
@@ -151,8 +152,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       ...(whole.keep_ended_days !== undefined && { keepEndedMs: whole.keep_ended_days * DAY_MS }),
     })
     foundProject(runtime.project)
+    const calls = callsUnderWay(clock)
     opened.unshift({
-      close: () => runtime.close(hurry.signal),
+      close: () => Promise.all([runtime.close(hurry.signal), calls.ended(hurry.signal)]),
       on: 'the store',
       leaves: 'runs to whoever takes them up when their leases are over',
     })
@@ -172,13 +174,15 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       tools,
       layer: layer!,
       folder,
-      async rollback(id, asked) {
-        const { run_id, context_id } = await runtime.get(id)
-        const graph = await runtime.project.context(context_id)
-        const { rollback } = await import('./orchestrator/rollback.ts')
-        const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
-        return rollback({ graph, layer: layer!, ...files }, run_id, asked)
-      },
+      ...calls.counted<Pick<ComposedRuntime, 'rollback'>>({
+        async rollback(id, asked) {
+          const { run_id, context_id } = await runtime.get(id)
+          const graph = await runtime.project.context(context_id)
+          const { rollback } = await import('./orchestrator/rollback.ts')
+          const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
+          return rollback({ graph, layer: layer!, ...files }, run_id, asked)
+        },
+      }),
       async flush() {
         await Promise.all(relays.map((relay) => relay.flush()))
       },

@@ -419,6 +419,26 @@ describe('a runtime from a config', () => {
     expect(error.message).toMatch(/^the store .* left runs .*; buses.*; adapters.*; the store open$/)
   })
 
+  it('lets a rollback under way come to its end before it is closed', async () => {
+    const [begun, slow] = [door(), door()]
+    const undo = async () => {
+      begun.open()
+      await slow.opened
+    }
+    const clock = manualClock()
+    const runtime = await openRuntime({ vsl: 'memory:', functions: { work: () => 1, undo } }, { clock })
+    const inverse = { action_type: 'function', params: { name: 'undo' } }
+    const run = await runtime.submit(flowOf({ work: { binding: { inverse } } }))
+    await inTime(clock, run.result())
+    const rolledBack = runtime.rollback(run.run_id)
+    await begun.opened
+    const closing = runtime.close()
+    await clock.advance(5_000)
+    slow.open()
+    expect(await inTime(clock, rolledBack)).toMatchObject({ status: 'done' })
+    await inTime(clock, closing)
+  })
+
   it('is closed in half of that time by who is in a hurry, also the second time', async () => {
     const clock = manualClock()
     const silent = () => new Promise<never>(() => undefined)

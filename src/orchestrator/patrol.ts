@@ -9,6 +9,7 @@ import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
+import { DRAIN_MS } from './calls.ts'
 import { dueRuns, type Keeper, type KeeperOptions, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
@@ -44,9 +45,6 @@ export interface Patrol {
   /** Lets what is under way come to a boundary, hands over, stops; without waiting for it once `signal` is aborted. */
   close(signal?: AbortSignal): Promise<void>
 }
-
-/** How long a close waits for what is under way. */
-export const DRAIN_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, clock, mine, left } = options

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
-import { atMost, onAbort, unlessAborted } from '../bus/waiting.ts'
+import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
@@ -30,7 +30,7 @@ import { mineOf } from './mine.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
-import { DRAIN_MS, patrol } from './patrol.ts'
+import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { checkRerun, type RerunOptions, rerunOf } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
@@ -174,7 +174,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     throw new NotFound('run', id)
   }
 
-  const calls = callsUnderWay()
+  const calls = callsUnderWay(clock, options.drainMs)
   const asked = calls.counted(wishes({ project, clock, open, resolve, locateRun, look }))
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
@@ -248,9 +248,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const stopTrimming = keepEndedMs === undefined ? undefined : keepEnded({ keepEndedMs, trim: trimmed, clock, onError })
 
   const modules = registry<Module>(moduleProblem, protocolModules)
-  /** Whoever called before the close has an answer, unless that takes longer than a step may. */
-  const callsEnded = () => unlessAborted(atMost(options.drainMs ?? DRAIN_MS, calls.ended(), clock), hurry.signal)
-
   return {
     project,
     modules,
@@ -311,7 +308,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     }),
     async close(signal) {
       refuseUnlessFit('close', { signal }, { signal: signalField })
-      closing ??= Promise.all([close(hurry.signal), callsEnded(), stopTrimming && unlessSilent(stopTrimming(), clock)])
+      closing ??= Promise.all([
+        close(hurry.signal),
+        calls.ended(hurry.signal),
+        stopTrimming && unlessSilent(stopTrimming(), clock),
+      ])
         .then(() => undefined)
         .finally(() => closed.abort())
       if (!signal) return closing
