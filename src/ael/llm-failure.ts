@@ -1,5 +1,6 @@
 import { ActionError } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { beginningOf } from './excerpt.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -12,7 +13,7 @@ export function llmFailure(error: unknown, model: string, signal: AbortSignal, n
   const answer = answerIn(error)
   if (answer !== undefined) return answerFailure(answer, model, now)
   if (isObject(error) && !(error instanceof Error)) return streamFailure(error, model)
-  const text = `${model}: ${error instanceof Error ? error.message : String(error)}`
+  const text = `${model}: ${messageOf(error)}`
   return isPassing(error) ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
 }
 

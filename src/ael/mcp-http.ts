@@ -3,6 +3,7 @@ import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.
 import { type Clock, timer } from '../protocol/clock.ts'
 import { ActionError } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
+import { inWords } from '../protocol/thrown.ts'
 import { finalFailure, saidBy, timedOut } from './failure.ts'
 import { Oversized } from './mcp-events.ts'
 import { headerSource } from './mcp-headers.ts'
@@ -153,7 +154,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     endsOnAbort: false,
     told(error) {
       if (!(error instanceof ActionError)) {
-        const reason = error instanceof Error ? saidBy(error) : String(error)
+        const reason = error instanceof Error ? saidBy(error) : inWords(error)
         return { reason, retryable: !isAlive, tooLarge: error instanceof Oversized }
       }
       const { message, retryable, retryAfterMs } = error

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { messageOf } from '../protocol/thrown.ts'
 import { endOf } from './excerpt.ts'
 import type { McpCommand } from './mcp-server.ts'
 import { watchman } from './mcp-watchman.ts'
@@ -121,7 +122,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
 function whyNot(error: unknown, { command, cwd }: McpCommand, saidLast: string): string {
   if ((error as NodeJS.ErrnoException).code === 'ENOENT')
     return cwd !== undefined && !existsSync(cwd) ? `its cwd ${cwd} is not there` : `there is no command ${command}`
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   return saidLast === '' ? message : `${message}; it said last: ${endOf(saidLast)}`
 }
 

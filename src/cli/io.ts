@@ -97,9 +97,6 @@ export function terminal(options: IoOptions): Io {
   }
 }
 
-/** What went wrong, whatever was thrown. */
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 /** A line beside the result, without its end. */
 export const warning = (message: string, json: boolean): string =>
   json ? JSON.stringify({ warning: { message } }) : `mplp: ${message}`

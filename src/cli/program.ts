@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from 'commander'
 import { InvalidInput, MplpError, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
+import { inWords } from '../protocol/thrown.ts'
 import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
@@ -49,7 +50,8 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
     if (error instanceof Unread) return EXIT.done
-    const said = error instanceof CommanderError ? complained(program, argv, complaint) || incomplete(program, argv) : told(error)
+    const said =
+      error instanceof CommanderError ? complained(program, argv, complaint) || incomplete(program, argv) : told(error)
     const json = argv.includes('--json') // which commander does not know of where it could not read the rest
     err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
@@ -79,7 +81,7 @@ const told = (error: unknown): string =>
     ? error.message + whereToLook(error)
     : error instanceof Error
       ? (error.stack ?? error.message)
-      : String(error)
+      : inWords(error)
 
 /** What shows what there is, of the kind that was not found under a name or an id. */
 function whereToLook(error: Error): string {

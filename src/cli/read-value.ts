@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
 import { jsonFault } from '../protocol/json-fault.ts'
-import { messageOf } from './io.ts'
+import { messageOf } from '../protocol/thrown.ts'
 
 /** The value that a JSON, YAML, JavaScript or TypeScript file holds; of a module its default export, called if it is a function. Throws InvalidInput. */
 export async function readValue(path: string): Promise<unknown> {

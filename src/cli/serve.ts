@@ -4,6 +4,7 @@ import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, SERVER } from '../config.ts'
 import { refuseUnlessFit } from '../protocol/fields.ts'
+import { inWords } from '../protocol/thrown.ts'
 import { ownPort } from '../server/own-port.ts'
 import { serve } from '../server/server.ts'
 import { type Settled, settleOptions } from '../server/settle-options.ts'
@@ -26,7 +27,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
-      onError: (error) => io.warn(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+      onError: (error) => io.warn(`${error instanceof Error ? (error.stack ?? error.message) : inWords(error)}`),
     })
     io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)
     if (!io.signal.aborted) await once(io.signal, 'abort')

@@ -18,7 +18,10 @@ export const GROUPS: { readonly [word: string]: string } = {
 const DECIDING: readonly VerbOption[] = [
   { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
   { flags: '--reason <text>', says: 'why' },
-  { flags: '--digest <digest>', says: 'the digest that confirm list --json showed: refused if something else is asked by now' },
+  {
+    flags: '--digest <digest>',
+    says: 'the digest that confirm list --json showed: refused if something else is asked by now',
+  },
 ]
 
 const SEEING: readonly VerbOption[] = [

@@ -3,9 +3,10 @@ import { type ComposedRuntime, openRuntime } from '../compose.ts'
 import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { given } from '../protocol/given.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { type Io, messageOf } from './io.ts'
+import type { Io } from './io.ts'
 import { unlessMissing } from './missing-store.ts'
 
 export interface Stay {

@@ -1,5 +1,6 @@
 import { checkInvariants } from '../protocol/invariants.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { judge, VERBS } from './acts.ts'
 import { checkPlay } from './check-options.ts'
 import { checkedSession } from './checked-session.ts'
@@ -60,7 +61,7 @@ export async function runFlow(
     const reason = await within(limitMs, played(flow, session, doing))
     return reason === undefined ? result('passed') : result('failed', reason)
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     return result('failed', doing.act ? `${doing.act.at} ${doing.act.verb}: ${message}` : message)
   } finally {
     // The verdict stands: a runtime that does not close is told by its own tests.

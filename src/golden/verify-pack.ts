@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { isObject } from '../protocol/json.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { checksums, sha256 } from './pack.ts'
 import {
   checkAllNames,
@@ -80,7 +81,7 @@ async function surviving(rule: string, check: () => void | Promise<void>, found:
   try {
     await check()
   } catch (error) {
-    found(`${rule}.checkable`, '.', `cannot be checked: ${error instanceof Error ? error.message : String(error)}`)
+    found(`${rule}.checkable`, '.', `cannot be checked: ${messageOf(error)}`)
   }
 }
 

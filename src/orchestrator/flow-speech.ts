@@ -7,6 +7,7 @@ import { anything, type Fields, problemsIn } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { under } from '../protocol/under.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
@@ -91,7 +92,7 @@ async function called(
       return await unlessStopped(Promise.resolve(handler(call)), signal)
     } catch (error) {
       if (error instanceof FlowFailure) throw error
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       const failure = new ActionError('action_failed', message, { retryable: true, cause: error })
       const more = error instanceof InvalidInput ? { problems: error.problems } : {}
       const wait = retry && nextRetry(retry, failures, failure, clock.random())

@@ -1,6 +1,7 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { Refused, RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
+import { inWords } from '../protocol/thrown.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Children } from './children.ts'
@@ -163,7 +164,9 @@ const ORPHANED: Ending = {
 }
 
 const isStuck = (run: string, cause: unknown): Refused =>
-  new Refused(`run ${run} can be neither taken up nor ended: ${cause}`, 'it is tried again by and by', { cause })
+  new Refused(`run ${run} can be neither taken up nor ended: ${inWords(cause)}`, 'it is tried again by and by', {
+    cause,
+  })
 
 /** Runs that want somebody, oldest first. */
 export function dueRuns(graph: ProjectGraph, mine?: Pick<Mine, 'has'>): readonly Node<'run'>[] {

@@ -5,6 +5,7 @@ import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { inWords } from '../protocol/thrown.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
 import { labelOf } from './steps.ts'
@@ -159,7 +160,7 @@ async function tried({ graph, layer }: Journey, attempt: Attempt, signal: AbortS
 }
 
 const messageOf = (error: unknown): string =>
-  error instanceof MplpError ? `${error.code}: ${error.message}` : String(error)
+  error instanceof MplpError ? `${error.code}: ${error.message}` : inWords(error)
 
 const told = ({ run }: Pick<Journey, 'run'>, event: { readonly event_type: string }): EventDraft => ({
   plan_id: run.data.plan_id,

@@ -3,6 +3,7 @@ import { FencedOut, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -199,5 +200,5 @@ function errorOf(error: unknown): FlowError {
   if (error instanceof FlowFailure) return { code: error.code, message: error.message, ...error.more }
   if (error instanceof InvalidInput) return { code: 'INVALID_INPUT', message: error.message, problems: error.problems }
   if (error instanceof MplpError) return { code: inCapitals(error.code), message: error.message }
-  return { code: 'RUNTIME_EXCEPTION', message: error instanceof Error ? error.message : String(error) }
+  return { code: 'RUNTIME_EXCEPTION', message: messageOf(error) }
 }

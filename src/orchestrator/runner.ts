@@ -1,5 +1,6 @@
 import { MplpError } from '../protocol/errors.ts'
 import type { RunError } from '../protocol/run-error.ts'
+import { inWords } from '../protocol/thrown.ts'
 import { takeOff } from './dispatch.ts'
 import { ends, sessionHasEnded } from './ending.ts'
 import { heldUpBy } from './held-up.ts'
@@ -219,6 +220,6 @@ export function giveUp(run: LiveRun, error: unknown): void {
   const told: RunError =
     error instanceof MplpError
       ? { code: error.code, message: error.message }
-      : { code: 'runtime_exception', message: String(error) }
+      : { code: 'runtime_exception', message: inWords(error) }
   ends(run, { status: 'failed', reason: 'error', error: told })
 }

@@ -1,3 +1,5 @@
+import { inWords } from './thrown.ts'
+
 /** Where errors go that are nobody's to catch. */
 export type Report = (error: unknown) => void
 
@@ -22,11 +24,11 @@ export function sparing(report: Report, forMs: number, clock: { now(): number })
   return (error) => {
     const now = clock.now()
     for (const [text, at] of told) if (at + forMs <= now || at > now) told.delete(text) // also when the clock was set back
-    const text = String(error)
+    const text = inWords(error)
     if (told.has(text)) return
     told.set(text, now)
     report(error)
   }
 }
 
-export const warn: Report = (error) => process.emitWarning(error instanceof Error ? error : String(error))
+export const warn: Report = (error) => process.emitWarning(error instanceof Error ? error : inWords(error))

@@ -1,6 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { isObject, type Json } from '../protocol/json.ts'
+import { messageOf } from '../protocol/thrown.ts'
 
 /** The least a store can be. What it gives may come at once or later; a miss may be `undefined`, `null` or an error that says so. */
 export interface BareStore {
@@ -107,6 +108,6 @@ const saysMissing = (error: unknown): boolean =>
   isObject(error) && (error.code === 'ENOENT' || error.code === 'LEVEL_NOT_FOUND' || error.notFound === true)
 
 const away = (what: string, error: unknown) =>
-  new Unavailable('the store', `it could not be ${what}: ${error instanceof Error ? error.message : String(error)}`, {
+  new Unavailable('the store', `it could not be ${what}: ${messageOf(error)}`, {
     cause: error,
   })

@@ -35,6 +35,13 @@ describe('a module that fails', () => {
       },
       'RUNTIME_EXCEPTION',
     ],
+    [
+      'throws what has no text',
+      () => {
+        throw Object.create(null)
+      },
+      'RUNTIME_EXCEPTION',
+    ],
     ['returns nothing', () => undefined, 'INVALID_OUTPUT'],
     ['returns no output', () => ({ events: [] }), 'INVALID_OUTPUT'],
     ['returns events that are no list', () => ({ output: 1, events: 7 }), 'INVALID_EVENT'],
@@ -50,6 +57,14 @@ describe('a module that fails', () => {
       success: true,
       output: { context },
     })
+  })
+
+  it('is told by the result like an action layer that cannot be made, whatever that throws', async () => {
+    const ael = () => {
+      throw Object.create(null)
+    }
+    const result = await runSingleAgentFlow({ ...call(memoryBackend(), saying(oneStep())), ael } as never)
+    expect(result).toMatchObject({ success: false, error: { code: 'RUNTIME_EXCEPTION', message: '[object Object]' } })
   })
 
   it('names the place of what JSON would change, instead of keeping null for it', async () => {
