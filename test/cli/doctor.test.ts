@@ -160,7 +160,7 @@ describe('runs that do not end', () => {
       says: expect.stringContaining('it waits for the signal go'),
       remedy: `mplp signal ${flows.signal.plan.plan_id} go`,
     })
-    expect(of('timer')).toMatchObject({ verdict: 'ok', says: expect.stringContaining('it waits for wait at 2') })
+    expect(of('timer')).toMatchObject({ verdict: 'ok', says: expect.stringContaining('it waits for the time 2') })
     expect(of('person')).toMatchObject({
       verdict: 'warning',
       says: expect.stringContaining('it waits for the decision'),
