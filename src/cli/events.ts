@@ -1,23 +1,25 @@
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { entriesFrom, entriesNow, wantedEvents } from '../server/wanted.ts'
+import { entriesFrom, entriesNow, planMeant, wantedEvents } from '../server/wanted.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {
-  const { family, plan, after } = options as { readonly [name: string]: string | undefined }
+  const { family, plan: named, after } = options as { readonly [name: string]: string | undefined }
   const follow = options.follow === true
-  const wanted = wantedEvents(family, plan)
+  const isOfFamily = wantedEvents(family, undefined) // refuses one that there is not, also where there is no store
   return withProject(io, async (project) => {
+    const plan = await planMeant(project, named)
+    const isOfPlan = wantedEvents(undefined, plan)
     const from = { signal: io.signal, ...(after !== undefined && { after }) }
     const entries = await (follow ? entriesFrom : entriesNow)(project, plan, from)
     if (after !== undefined) await refuseUnknown(project.store, after)
     for await (const entry of entries) {
       if (!follow) io.signal.throwIfAborted()
       for (const delivery of deliveriesOf(entry)) {
-        if (!wanted(delivery)) continue
+        if (!isOfFamily(delivery) || !isOfPlan(delivery)) continue
         const { event } = delivery
         io.line(
           delivery,

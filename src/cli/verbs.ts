@@ -104,7 +104,7 @@ export const VERBS: readonly Verb[] = [
     options: [
       { flags: '--follow', says: 'go on as more is committed' },
       { flags: '--family <names>', says: 'only these families, comma separated' },
-      { flags: '--plan <id>', says: 'only this plan' },
+      { flags: '--plan <id>', says: 'only this plan, by its id, its run’s or its trace’s' },
       { flags: '--after <position>', says: 'only what came after' },
     ],
     onlyTells: true,

@@ -10,7 +10,7 @@ import { isGraphs } from '../psg/told.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
-import { entriesFrom, entriesNow, wantedEvents } from './wanted.ts'
+import { entriesFrom, entriesNow, planMeant, wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
 export const EVENT_STREAM = 'text/event-stream'
@@ -33,7 +33,7 @@ export function eventRoutes(
       query: {
         after: 'an id: only what came after it; the header wins',
         family: 'only these families, comma separated',
-        plan: 'only this plan, which may be yet to come unless follow is false',
+        plan: 'only this plan, by its id, its run’s or its trace’s; it may be yet to come unless follow is false',
         follow: '`false`: end with what is there now',
       },
       type: EVENT_STREAM,
@@ -44,10 +44,11 @@ export function eventRoutes(
         const after = headers['last-event-id'] ?? query.after
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of paced(store.feed(from))) break // refuses a place it does not know while there is still a status to send
-        const wanted = wantedEvents(query.family, query.plan)
+        const plan = await planMeant(project, query.plan)
+        const wanted = wantedEvents(query.family, plan)
         const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
         const entriesOf = follow ? entriesFrom : entriesNow
-        const entries = await entriesOf({ store, locate: project.locate }, query.plan, { ...from, signal })
+        const entries = await entriesOf({ store, locate: project.locate }, plan, { ...from, signal })
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()

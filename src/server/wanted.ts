@@ -17,6 +17,15 @@ export function wantedEvents(family: string | undefined, plan: string | undefine
     (plan === undefined || plan_id === plan)
 }
 
+/** The plan that is meant by its own id, its run's or its trace's. One that is not there may be yet to come, and is meant by its own. */
+export async function planMeant(
+  { locate }: Pick<Project, 'locate'>,
+  id: string | undefined,
+): Promise<string | undefined> {
+  const where = id === undefined ? undefined : await locate(id, 'plan', 'run', 'trace')
+  return where?.kind === 'run' || where?.kind === 'trace' ? where.group : id
+}
+
 /**
  * The entries that are there now, oldest first; of a plan only its context's, which tells all of its events. Throws NotFound for a plan that there is
  * not: who wants only what is there now would take no events for an answer.

@@ -235,6 +235,8 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     const { plan_id } = values.at(-1) as Ran
     const told = await hereJson<Delivery>(folder, ['events', '--plan', plan_id])
     expect(values.slice(0, -1)).toEqual(told.values)
+    const { run_id } = values.at(-1) as Ran
+    expect((await hereJson<Delivery>(folder, ['events', '--plan', run_id])).values).toEqual(told.values)
     const { out } = await mplpHere(folder, ['run', 'flow.json', '--events'])
     const lines = out.split('\n').map((line) => line.replace(/^\S+Z /, ''))
     const stages = lines.filter((line) => /^(step_|plan_status)/.test(line))

@@ -45,6 +45,14 @@ describe('the protocol’s paths', () => {
     expect(await exportPack(runtime.project, id, tempFolder())).toMatchObject({ root: expect.any(String) })
   })
 
+  it('tell the events of a plan by the id of its run too', async () => {
+    const { url, runtime } = await serving()
+    const run = await runtime.submit(flowOf({ greet: {} }))
+    await run.result()
+    const of = (id: string) => told(`${url}/events?follow=false&plan=${id}`)
+    expect(await of(run.run_id)).toEqual(await of(run.plan_id))
+  })
+
   it('keep a context and a plan, and move the plan where its lifecycle lets it go', async () => {
     const { ask } = await serving()
     const { context, plan } = flowOf({ one: {} })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
 import { NotFound } from '../../src/protocol/errors.ts'
-import { entriesFrom, entriesNow, wantedEvents } from '../../src/server/wanted.ts'
+import { entriesFrom, entriesNow, planMeant, wantedEvents } from '../../src/server/wanted.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { append, collect, write } from '../contracts/backend/given.ts'
@@ -50,6 +50,16 @@ it('reads of a plan what its context holds and nothing else, and that is all the
   expect(found).toEqual(await told(store.feed()))
   const after = found[3]!.position
   expect(await told(await entriesNow(project, plan, { after, signal }))).toEqual(await told(store.feed({ after })))
+})
+
+it('takes a plan by its own id, its run’s or its trace’s, and one that is not there by its own', async () => {
+  const runtime = await runtimeOf({})
+  const { run_id, trace_id, plan_id, result } = await runtime.submit(chainOf(1))
+  await result()
+  for (const id of [plan_id, run_id, trace_id]) expect(await planMeant(runtime.project, id)).toBe(plan_id)
+  expect(await planMeant(runtime.project, 'yet to come')).toBe('yet to come')
+  expect(await planMeant(runtime.project, undefined)).toBeUndefined()
+  await runtime.close()
 })
 
 it('goes on in a long context from where somebody was, and hardly reads what came before', async () => {
