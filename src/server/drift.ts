@@ -34,7 +34,7 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
     {
       method: 'POST',
       path: '/drift/scan',
-      says: 'Looks at every file; the first time all is taken in as it lies there. Tells what rules and decisions have settled by it, and what is still open.',
+      says: 'Compares every file with the graph; the first scan takes all files in as they are. Gives what rules and decisions have settled, and what is still open.',
       role: 'run',
       answer: {
         type: 'object',
