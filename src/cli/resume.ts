@@ -2,12 +2,14 @@ import type { ComposedRuntime } from '../compose.ts'
 import { lackingFor } from '../orchestrator/lacking.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
+import type { RunError } from '../protocol/run-error.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
 import { find } from '../server/find.ts'
 import { EXIT, type Io } from './io.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
+import { inOneLine } from './outputs.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject, withRuntime } from './with-runtime.ts'
@@ -91,6 +93,8 @@ interface TakenUp {
   readonly plan_id: string
   /** How it ended, `waiting`, or `left` where it was to go on. */
   readonly status: string
+  /** Of what it failed, or why it was cancelled. */
+  readonly error?: RunError
 }
 
 /** All of them are driven at once; after Ctrl-C each is told as it is by then. */
@@ -99,9 +103,9 @@ async function takenUp(runtime: ComposedRuntime, plans: readonly string[], io: I
   for (const plan_id of plans) {
     const handle = await runtime.get(plan_id)
     const rest = (await unlessLeft(io, handle.rest(io.signal))) ?? 'left'
-    const status = rest === 'ended' ? (await handle.result()).status : rest
-    taken.push({ plan_id, status })
-    if (rest !== 'left') io.say(`${plan_id} ${status}`)
+    const { status, error } = rest === 'ended' ? await handle.result() : { status: rest }
+    taken.push({ plan_id, status, ...(error && { error }) })
+    if (rest !== 'left') io.say(`${plan_id} ${status}${error ? `: ${inOneLine(error.message)}` : ''}`)
   }
   return taken
 }

@@ -273,6 +273,20 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   })
 })
 
+it('says of a run that it took up of what it failed', { timeout: PATIENT }, async () => {
+  const message = 'there is no file absent.txt'
+  const detached = async () => {
+    const folder = withFlow('auto', 'absent.txt')
+    const { values } = await hereJson<Ran>(folder, ['run', 'flow.json', '--detach'])
+    return { folder, plan_id: values[0]!.plan_id }
+  }
+  const { folder, plan_id } = await detached()
+  const out = `${plan_id} failed: ${message}\n1 taken up\n`
+  expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 1, out })
+  const { values } = await hereJson((await detached()).folder, ['resume'])
+  expect(values).toMatchObject([{ resumed: [{ status: 'failed', error: { message } }] }])
+})
+
 describe('a plan that asks', { timeout: PATIENT }, () => {
   it('ends with 2 while it waits, is listed, and completes once approved', async () => {
     const folder = withFlow({ needed: 1, roles: ['dba'], reason: 'touches the database' })
