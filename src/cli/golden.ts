@@ -53,7 +53,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       onResult: ({ flow, backend }, done, all) => io.progress(`${done} of ${all}: ${flow} on ${backend}`),
     })
     if (golden.results.length === 0 && !io.signal.aborted)
-      throw unknown('filter', ['the name of a flow, its area or one of its rules'])
+      throw new InvalidInput('golden', [{ path: 'filter', rule: 'enum', message: NO_FLOW }])
     io.result({ compliance: compliance(golden), ...golden }, () => report(golden, format))
     if (golden.passed) return EXIT.done
     if (golden.results.every(({ status }) => status !== 'failed')) io.signal.throwIfAborted() // the rest was not run
@@ -96,5 +96,7 @@ async function fresh(backend: string, url: string | undefined, folder: string): 
   }
 }
 
+const NO_FLOW = 'is in the name of no flow, nor in that of its area or of a rule of it'
+
 const unknown = (path: string, known: readonly string[], more = ''): InvalidInput =>
-  new InvalidInput('golden', [{ path, rule: 'enum', message: `must be of ${known.join(', ')}${more}` }])
+  new InvalidInput('golden', [{ path, rule: 'enum', message: `must be one of ${known.join(', ')}${more}` }])

@@ -65,10 +65,7 @@ function unlessStuck(work: Promise<unknown>): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const stuck = () =>
       reject(
-        new Refused(
-          'something is waited for that never comes',
-          'see that every promise of the config, its adapters and the flow settles',
-        ),
+        new Refused('a promise that is awaited never settles', 'look for it in the config, its adapters and the flow'),
       )
     process.once('beforeExit', stuck)
     work.then(resolve, reject).finally(() => process.off('beforeExit', stuck))

@@ -218,7 +218,8 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['1d', '--forget-bus', 'old'], 1, 'there is no bus old'],
   ],
   'golden [folder]': [
-    [['--reporter', 'loud'], 64, 'reporter'],
+    [['--reporter', 'loud'], 64, 'reporter must be one of human, json'],
+    [['--filter', 'nothing at all'], 64, 'filter is in the name of no flow'],
     [['--all', '--backends', 'memory'], 64, 'all of them, with --all'],
     [['--redis', 'postgres://localhost/x'], 64, '--redis is no redis://'],
     [['--redis', 'redis://localhost/x'], 64, '--redis has a path that is not the number of a database'],

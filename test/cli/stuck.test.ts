@@ -17,7 +17,7 @@ it.each([
   const stuck = await mplp(folder, words)
   expect(stuck.code).toBe(1)
   expect(oneLine(stuck)).toBe(
-    'mplp: something is waited for that never comes; see that every promise of the config, its adapters and the flow settles',
+    'mplp: a promise that is awaited never settles; look for it in the config, its adapters and the flow',
   )
 })
 
