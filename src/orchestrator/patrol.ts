@@ -92,33 +92,16 @@ export function patrol(options: PatrolOptions): Patrol {
   /** What has nobody: runs whose owner is gone, timers that came due. */
   async function round(): Promise<void> {
     for (const context of others.keys()) if (!isOthers(context)) others.delete(context) // what has ended there is asked for by nobody
-    const { contexts, away } = await contextsThatRun()
-    await eachOf(await plansDue(away), CONTEXTS_AT_ONCE, async ([plan, context]) => {
-      if (!(await wakeUp(context, plan).catch(tell))) return
-      if (keepers.has(context))
-        await look(context).catch(tell) // the keeper of its neighbours does not look for it
-      else contexts.add(context)
-    })
-    await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
-      if (!keepers.has(context) && !isOthers(context)) await look(context).catch(tell)
-    })
-  }
-
-  /** The contexts in which something runs, but for runs that are left to others: `away` tells these, by plan. */
-  async function contextsThatRun(): Promise<{ readonly contexts: Set<string>; readonly away: ReadonlySet<string> }> {
+    const contexts = new Set<string>()
     const began = clock.now()
-    const [contexts, found, away] = [new Set<string>(), new Set<string>(), new Set<string>()]
+    const found = new Set<string>()
+    const away = new Set<string>()
     for await (const { graph, group } of runs()) {
       found.add(group)
       if (await left.staysAway(group, async () => (await store.head(graph)).revision)) away.add(group)
       else contexts.add(graph)
     }
     left.forgetOthers(found, began)
-    return { contexts, away }
-  }
-
-  /** The plans with a timer that has come due, each with its context. Once the clock was set back, timers that seem to lie ahead may be, too. */
-  async function plansDue(away: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> {
     const due = new Map<string, string>()
     const wasSetBack = clock.now() < lastRound
     lastRound = clock.now()
@@ -129,7 +112,15 @@ export function patrol(options: PatrolOptions): Patrol {
       if ((!mine || mine.has(group)) && !away.has(group) && isDue({ due: at, wait_ms }, clock.now()))
         due.set(group, graph)
     }
-    return due
+    await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
+      if (!(await wakeUp(context, plan).catch(tell))) return
+      if (keepers.has(context))
+        await look(context).catch(tell) // the keeper of its neighbours does not look for it
+      else contexts.add(context)
+    })
+    await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
+      if (!keepers.has(context) && !isOthers(context)) await look(context).catch(tell)
+    })
   }
 
   /** Where something runs. What others run costs nothing to who has come for a few. */
