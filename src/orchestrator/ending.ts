@@ -1,7 +1,7 @@
 import type { JsonObject } from '../protocol/json.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { bindingOf } from './dispatch.ts'
+import { bindingOf } from './flight.ts'
 import type { Decided, Ending, Flight, LiveRun } from './live.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 import { stepFailed } from './steps.ts'

@@ -1,7 +1,7 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
-import { flightOf } from './dispatch.ts'
+import { flightOf } from './flight.ts'
 import type { Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
 import { filledIn, THIS_STEP } from './references.ts'

@@ -1,4 +1,4 @@
-import { bindingOf, departs } from './dispatch.ts'
+import { bindingOf, departs } from './flight.ts'
 import { askBefore, askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { setAction } from './set-action.ts'

@@ -1,5 +1,5 @@
 import { firstActionOf } from '../psg/first-action.ts'
-import { actionOf } from './dispatch.ts'
+import { actionOf } from './flight.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { MOST_BEGUN, MOST_SHOWN_BYTES } from './one-commit.ts'
