@@ -11,6 +11,7 @@ import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission, withdrawQuestions } from './rollback-gate.ts'
+import { failed, leftBy, untried } from './rollback-left.ts'
 import { type Planned, planFor, type RollbackParts } from './rollback-plan.ts'
 import {
   beginning,
@@ -199,46 +200,6 @@ async function takenBack(
   const refuseIfTouched = await untouched(graph, revision, changedBy(changes))
   await graph.commit(onceChecked(refuseIfTouched, changes), by)
   return []
-}
-
-/** What the plan itself says will not be as it was. */
-const leftBy = ({
-  conflicts,
-  impossible,
-  irreversible,
-}: Pick<RollbackPlan, 'conflicts' | 'impossible' | 'irreversible'>): readonly Left[] => [
-  ...conflicts,
-  ...impossible,
-  ...irreversible.map(({ action_id, reason = 'it cannot be undone' }) => ({
-    what: 'effect' as const,
-    name: action_id,
-    reason,
-  })),
-]
-
-const failed = (effects: readonly EffectOutcome[], files: readonly TakenBack[]): readonly Left[] => [
-  ...effects
-    .filter(({ status }) => status === 'failed')
-    .map(({ action_id, error }) => ({ what: 'effect' as const, name: action_id, reason: String(error?.message) })),
-  ...files
-    .filter(({ result }) => result !== 'done')
-    .map(({ path, result }) => ({
-      what: 'file' as const,
-      name: path,
-      reason: typeof result === 'string' ? result : result.error,
-    })),
-]
-
-/** Others stood in its way when this one was planned, and do no longer. */
-const untried = (possible: RollbackPlan['effects'], effects: readonly EffectOutcome[]): readonly Left[] => {
-  const tried = new Set(effects.map(({ action_id }) => action_id))
-  return possible
-    .filter(({ action_id }) => !tried.has(action_id))
-    .map(({ action_id }) => ({
-      what: 'effect',
-      name: action_id,
-      reason: 'it can be taken back only since: call again',
-    }))
 }
 
 const reported = (
