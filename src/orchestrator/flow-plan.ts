@@ -2,16 +2,14 @@ import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import { confirmOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { Project } from '../psg/project.ts'
 import { FlowFailure, inCapitals } from './flow.ts'
 import { decideAs } from './flow-approval.ts'
 import { olderRetry } from './flow-check.ts'
 import { forget, unfit } from './flow-entry.ts'
 import { documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
-import { heldUpBy } from './held-up.ts'
+import { waitsFor } from './flow-waits.ts'
 import type { RunHandle } from './run.ts'
 import type { Documents, Running } from './run-flow.ts'
-import { allWaitsOf } from './waits.ts'
 
 /** Runs the plan that the modules made, if they made one, until it has ended or somebody must come. */
 export async function carryOut(running: Running): Promise<void> {
@@ -169,36 +167,4 @@ async function conclude(running: Running, handle: RunHandle): Promise<void> {
   if (result.success) return
   const { code = 'cancelled', message = `the plan is ${result.status}` } = result.error ?? {}
   throw new FlowFailure(inCapitals(code), message)
-}
-
-/** Why nothing more happens until somebody comes. */
-async function waitsFor(
-  project: Project,
-  graph: ProjectGraph,
-  { run_id, plan_id, lacking }: RunHandle,
-): Promise<FlowFailure> {
-  if (lacking)
-    return new FlowFailure(
-      'ACTION_NOT_REGISTERED',
-      `run ${run_id} waits with step ${lacking.step_id} for a call, or a process, that has ${lacking.what} ${lacking.name}`,
-    )
-  const waits = await allWaitsOf(project, graph, plan_id)
-  const confirms = waits.flatMap(({ decision }) => decision?.confirm_id ?? [])
-  if (confirms.length > 0)
-    return new FlowFailure('APPROVAL_PENDING', `plan ${plan_id} waits for a decision on ${confirms.join(', ')}`, {
-      confirms,
-    })
-  if (graph.get('plan', plan_id)?.data.status === 'draft')
-    return new FlowFailure('APPROVAL_REJECTED', `plan ${plan_id} was rejected: propose it again, or cancel it`)
-  const { phase, options = {} } = graph.get('run', run_id)?.data ?? {}
-  if (phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
-  const held = heldUpBy(graph, options)
-  if (held)
-    return new FlowFailure(
-      'SUSPENDED',
-      `run ${run_id} goes on when ${held.by} ${held.id}, now ${held.status}, is active`,
-    )
-  const paused = waits.find(({ isPaused }) => isPaused)?.child
-  if (paused) return new FlowFailure('PAUSED', `run ${paused.run_id}, a child of run ${run_id}, is paused`)
-  return new FlowFailure('SIGNAL_PENDING', `run ${run_id} waits for a signal`)
 }
