@@ -2,8 +2,8 @@ import { isoNow } from '../../protocol/clock.ts'
 import { InvalidInput } from '../../protocol/errors.ts'
 import type { Confirm, DecisionStatus } from '../../protocol/types.ts'
 import { takeApart } from '../../psg/document.ts'
-import { decide } from '../../psg/moves.ts'
-import { making } from './intents.ts'
+import { decide, move } from '../../psg/moves.ts'
+import { altering, making } from './intents.ts'
 import { graphOf, type Module, onlyFields, textOf } from './module.ts'
 
 const make = making('confirm', ({ clock }) => ({
@@ -36,14 +36,10 @@ export const confirmModule: Module = {
       const changes = () => decide(graph, id, said)
       return { graph, changes, reason: `${decided_by_role} decided: ${status}`, about: { kind: 'confirm', id } }
     },
-    async withdraw(input, ground) {
-      onlyFields(input, ['confirm_id'])
-      const id = textOf(input, 'confirm_id')
-      const graph = await graphOf('confirm', id, ground)
+    withdraw: altering('confirm', [], (id, _input, graph) => {
       refuseIfPlans(graph.get('confirm', id)!.data)
-      const changes = [{ kind: 'node_update', node: 'confirm', id, set: { status: 'cancelled' } }] as const
-      return { graph, changes, reason: `confirm ${id} is withdrawn`, about: { kind: 'confirm', id } }
-    },
+      return { changes: [move('confirm', id, 'cancelled')], reason: `confirm ${id} is withdrawn` }
+    }),
   },
 }
 

@@ -8,7 +8,7 @@ import type { ProjectGraph } from '../../psg/graph.ts'
 import { KINDS } from '../../psg/kinds.ts'
 import { stage } from '../../psg/told.ts'
 import { children } from '../../psg/view.ts'
-import { type Ground, graphOf, type Intent, type Maker, onlyFields, textOf } from './module.ts'
+import { type Ground, graphOf, type Intent, type Maker, onlyFields, type Proposed, textOf } from './module.ts'
 
 /** Completes what is given of an object: versions, an id, and what the kind begins with. Throws InvalidInput for what does not fit then. */
 export const making =
@@ -113,6 +113,26 @@ export const changing =
     const { reason, tell } = decided()
     const changes = () => [{ kind: 'node_update', node: kind, id, set: decided().set } as Change]
     return { graph, changes, reason: `${kind} ${id} ${reason}`, about: { kind, id }, ...(tell && { events: tell(id) }) }
+  }
+
+/** A change of an object and what belongs to it, told by the object's id and these fields. */
+export const altering =
+  (
+    kind: DocumentKind,
+    fields: readonly string[],
+    propose: (
+      id: string,
+      input: JsonObject,
+      graph: ProjectGraph,
+      ground: Ground,
+    ) => Pick<Proposed, 'changes' | 'reason'>,
+  ): Intent =>
+  async (input, ground) => {
+    const idField = KINDS[kind].idField!
+    onlyFields(input, [idField, ...fields])
+    const id = textOf(input, idField)
+    const graph = await graphOf(kind, id, ground)
+    return { graph, ...propose(id, input, graph, ground), about: { kind, id } }
   }
 
 /** Adds a part to an object: a step, a message, a participant, a node. */

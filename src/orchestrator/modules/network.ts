@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../protocol/json.ts'
 import type { Change } from '../../psg/change.ts'
-import { addingTo, creating, making, moving } from './intents.ts'
-import { graphOf, type Intent, type Maker, type Module, onlyFields, partOf, textOf } from './module.ts'
+import { addingTo, altering, creating, making, moving } from './intents.ts'
+import { type Intent, type Maker, type Module, partOf, textOf } from './module.ts'
 
 const draft = making('network', () => ({ status: 'draft' }))
 
@@ -39,11 +39,8 @@ export const networkModule: Module = {
 }
 
 function onNode(fields: readonly string[], change: (node: string, input: JsonObject) => Change): Intent {
-  return async (input, ground) => {
-    onlyFields(input, ['network_id', 'node_id', ...fields])
-    const id = textOf(input, 'network_id')
-    const graph = await graphOf('network', id, ground)
-    const node = partOf(graph, input, 'node_id', { kind: 'network_node', owner: id })
-    return { graph, changes: [change(node, input)], reason: `node ${node} is changed`, about: { kind: 'network', id } }
-  }
+  return altering('network', ['node_id', ...fields], (owner, input, graph) => {
+    const node = partOf(graph, input, 'node_id', { kind: 'network_node', owner })
+    return { changes: [change(node, input)], reason: `node ${node} is changed` }
+  })
 }

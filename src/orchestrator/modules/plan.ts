@@ -3,8 +3,8 @@ import { isObject, type JsonObject } from '../../protocol/json.ts'
 import type { Change } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
 import { endPlan, removeStep } from '../../psg/moves.ts'
-import { addingTo, creating, making } from './intents.ts'
-import { graphOf, type Intent, type Maker, type Module, onlyFields, partOf, textOf } from './module.ts'
+import { addingTo, altering, creating, making } from './intents.ts'
+import { type Intent, type Maker, type Module, partOf } from './module.ts'
 
 const draft = making('plan', () => ({ status: 'draft' }))
 
@@ -30,18 +30,10 @@ function onSteps(
   fields: readonly string[],
   changes: (steps: readonly string[], graph: ProjectGraph, plan: string) => readonly Change[],
 ): Intent {
-  return async (input, ground) => {
-    onlyFields(input, ['plan_id', ...fields])
-    const id = textOf(input, 'plan_id')
-    const graph = await graphOf('plan', id, ground)
+  return altering('plan', fields, (id, input, graph) => {
     const steps = fields.map((field) => partOf(graph, input, field, { kind: 'step', owner: id }))
-    return {
-      graph,
-      changes: () => changes(steps, graph, id),
-      reason: `plan ${id} is changed`,
-      about: { kind: 'plan', id },
-    }
-  }
+    return { changes: () => changes(steps, graph, id), reason: `plan ${id} is changed` }
+  })
 }
 
 function completed(steps: readonly unknown[], clock: Pick<Clock, 'uuid'>): readonly JsonObject[] {

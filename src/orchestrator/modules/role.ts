@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../protocol/json.ts'
-import { changing, creating, making, updating } from './intents.ts'
-import { graphOf, type Module, onlyFields, textOf } from './module.ts'
+import { altering, changing, creating, making, updating } from './intents.ts'
+import { type Module, textOf } from './module.ts'
 
 const make = making('role')
 
@@ -19,13 +19,10 @@ export const roleModule: Module = {
       const capability = textOf(input, 'capability')
       return { set: { capabilities: without(role, capability) }, reason: `may no longer ${capability}` }
     }),
-    async retire(input, ground) {
-      onlyFields(input, ['role_id'])
-      const id = textOf(input, 'role_id')
-      const graph = await graphOf('role', id, ground)
-      const changes = [{ kind: 'node_update', node: 'role', id, set: {}, retired: true }] as const
-      return { graph, changes, reason: `role ${id} is retired`, about: { kind: 'role', id } }
-    },
+    retire: altering('role', [], (id) => ({
+      changes: [{ kind: 'node_update', node: 'role', id, set: {}, retired: true }],
+      reason: `role ${id} is retired`,
+    })),
   },
 }
 

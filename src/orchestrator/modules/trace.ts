@@ -5,7 +5,7 @@ import type { Change, Node } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
 import { ofKind } from '../../psg/node.ts'
 import { children } from '../../psg/view.ts'
-import { addingTo, creating, making, moving } from './intents.ts'
+import { addingTo, altering, creating, making, moving } from './intents.ts'
 import { graphOf, type Intent, type Maker, type Module, onlyFields, textOf } from './module.ts'
 
 const make: Maker = (given, ground) => {
@@ -43,11 +43,8 @@ export const traceModule: Module = {
 
 /** Ends a trace with what is open in it. That of a trace which is completed somebody has to say: nobody else knows how it went. */
 function breakingOff(status: 'failed' | 'cancelled'): Intent {
-  return async (input, ground) => {
-    onlyFields(input, ['trace_id'])
-    const id = textOf(input, 'trace_id')
-    const graph = await graphOf('trace', id, ground)
-    const finished_at = isoNow(ground.clock)
+  return altering('trace', [], (id, _input, graph, { clock }) => {
+    const finished_at = isoNow(clock)
     const changes = (): readonly Change[] => [
       ...openSegments(graph, id).map(
         ({ id: segment_id, data }): Change => ({
@@ -60,8 +57,8 @@ function breakingOff(status: 'failed' | 'cancelled'): Intent {
       ),
       { kind: 'node_update', node: 'trace', id, set: { status, finished_at } },
     ]
-    return { graph, changes, reason: `trace ${id} becomes ${status}`, about: { kind: 'trace', id } }
-  }
+    return { changes, reason: `trace ${id} becomes ${status}` }
+  })
 }
 
 const openSegments = ({ state }: ProjectGraph, trace: string): readonly Node<'segment'>[] =>
