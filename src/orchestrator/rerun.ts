@@ -11,7 +11,7 @@ import { ofKind } from '../psg/node.ts'
 import type { RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { rerunIds } from './rerun-ids.ts'
-import { waysBack } from './rollback-trace.ts'
+import { placeOfRun, waysBack } from './rollback-trace.ts'
 import type { ApprovalAsked, Flow } from './submit.ts'
 import { checkedFlow, RUN_OPTIONS } from './submit-check.ts'
 import { isTakenBack } from './undo.ts'
@@ -64,10 +64,14 @@ export function rerunOf(
     carried(work, { step_id: steps.get(work.step_id)!, run_id: run.id, at, clock }),
   )
   const { actor = 'submitter', reason = `run ${run.id} goes on: it ${HOW[status]}` } = given
-  const reads = [['plan', run.data.plan_id] as const, ['plan', ids.plan] as const]
   return {
     flow,
-    inherits: { run_id: run.id, actions, by: { actor, reason, reads }, sure: stillSo(graph, run, actions) },
+    inherits: {
+      run_id: run.id,
+      actions,
+      by: { actor, reason, reads: placeOfRun(run) },
+      sure: stillSo(graph, run, actions),
+    },
   }
 }
 
