@@ -8,7 +8,7 @@ import type { PlanFacts } from '../psg/plan-facts.ts'
 import type { LiveRun, RunOptions } from './live.ts'
 
 /** What came from outside for a run and nobody has taken, by name, oldest first. */
-export function openSignals({ graph, plan }: LiveRun): Map<string, Node<'signal'>[]> {
+export function openSignals({ graph, plan }: Pick<LiveRun, 'graph' | 'plan'>): Map<string, Node<'signal'>[]> {
   const open = new Map<string, Node<'signal'>[]>()
   for (const node of graph.state.plan(plan)?.signals.values() ?? []) append(open, node.data.name, node)
   return open

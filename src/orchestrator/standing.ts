@@ -5,7 +5,7 @@ import { ofKind } from '../psg/node.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { childrenOf, childrenUnderWay } from './children-under-way.ts'
 import { heldUpBy } from './held-up.ts'
-import { isAwaited } from './signals.ts'
+import { isAwaited, openSignals } from './signals.ts'
 import { openTimers } from './timers.ts'
 
 /**
@@ -73,7 +73,5 @@ function mayGoOn(graph: ProjectGraph, { id }: Node<'run'>): boolean {
   const { phase, requested, ending, plan_id } = graph.get('run', id)!.data
   if (phase !== 'running' || requested !== undefined || ending || wakesByItself(graph, plan_id)) return true
   if (openTimers(graph, plan_id).some(({ data }) => !isUnanswered(graph, data.target))) return true
-  for (const { data } of graph.state.plan(plan_id)?.signals.values() ?? [])
-    if (isAwaited(graph, plan_id, data.name)) return true
-  return false
+  return [...openSignals({ graph, plan: plan_id }).keys()].some((name) => isAwaited(graph, plan_id, name))
 }

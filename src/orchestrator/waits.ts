@@ -6,6 +6,7 @@ import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
+import { openSignals } from './signals.ts'
 import { standingOf } from './standing.ts'
 
 /** Something that a run waits for. */
@@ -107,15 +108,10 @@ function waitOf(
   const bindings = [...ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')]
   const signal = bindings.map(({ data }) => data.params.signal).find((name) => typeof name === 'string')
   if (signal === undefined) return [{ what: `the step “${step}”` }]
-  return hasCome(graph, plan, signal)
+  // It was given already, and lies there: who is told to give it again would have it done twice.
+  return openSignals({ graph, plan }).has(signal)
     ? [{ what: `a worker to take in the signal ${signal}` }]
     : [{ what: `the signal ${signal}${until === undefined ? '' : ` until ${until}`}`, signal }]
-}
-
-/** Was it given already, and lies there? Who is told to give it again would have it done twice. */
-function hasCome(graph: ProjectGraph, plan: string, signal: string): boolean {
-  for (const { data } of graph.state.plan(plan)?.signals.values() ?? []) if (data.name === signal) return true
-  return false
 }
 
 /** A step as people know it. */
