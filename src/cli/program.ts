@@ -1,6 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
 import { InvalidInput, MplpError, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
-import { inWords } from '../protocol/thrown.ts'
 import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
@@ -78,7 +77,7 @@ const told = (error: unknown): string =>
     ? error.message + whereToLook(error)
     : error instanceof Error
       ? (error.stack ?? error.message)
-      : inWords(error)
+      : String(error)
 
 /** What shows what there is, of the kind that was not found under a name or an id. */
 function whereToLook(error: Error): string {

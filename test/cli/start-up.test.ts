@@ -25,7 +25,6 @@ describe('starting up', () => {
     expect(notOurs(loaded)).toEqual(['commander'])
     expect(loaded.filter((name) => name.startsWith('src/') && !name.startsWith('src/cli/')).sort()).toEqual([
       'src/protocol/errors.ts',
-      'src/protocol/thrown.ts',
       'src/protocol/version.ts',
     ])
     expect(loaded.length).toBeLessThan(12)
