@@ -26,7 +26,7 @@ export const open: Open = async (place) => {
 /** About what a step of ours takes in memory. */
 const STEP_MS = 0.1
 
-/** Keeps the thread as a step does: a disk or a server that is asked without a pause answers sooner than one that has fallen asleep. */
+/** Keeps the thread as a step does. */
 function busy(): void {
   const over = performance.now() + STEP_MS
   while (performance.now() < over);
