@@ -97,7 +97,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     Object.keys(OPTIONS),
     'is no part of the config: give it beside it, in the second argument',
   )
-  refuseMisplaced('runtime options', options, CONFIG_KEYS, 'belongs into the config, the first argument')
+  refuseMisplaced('runtime options', options, CONFIG_KEYS, 'belongs in the config, the first argument')
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
