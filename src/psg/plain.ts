@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, isPlain, type Json, recordFor, setMember } from '../protocol/json.ts'
+import { isPlain, type Json, recordFor, setMember } from '../protocol/json.ts'
 import { endless, MOST_LEVELS, type Way } from '../protocol/levels.ts'
 import { shown } from '../protocol/shown.ts'
 
@@ -46,8 +46,21 @@ export function frozen<T>(value: T): T {
 }
 
 /** Do two values say the same, in whatever order their members stand? */
-export const sameJson = (a: Json | undefined, b: Json | undefined): boolean =>
-  a === b || (a !== undefined && b !== undefined && canonical(a) === canonical(b))
+export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (isList(a) || isList(b))
+    return isList(a) && isList(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]))
+  let others = 0
+  for (const name in b) if (b[name] !== undefined) others++
+  for (const name in a) {
+    if (a[name] === undefined) continue
+    if (!Object.hasOwn(b, name) || !sameJson(a[name], b[name])) return false
+    others--
+  }
+  return others === 0
+}
+const isList = (value: Json): value is readonly Json[] => Array.isArray(value)
 
 class NotJson extends Error {}
 class TooDeep extends Error {}
