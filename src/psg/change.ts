@@ -204,8 +204,15 @@ export type ToldUpdate = {
 /** What happened to one key. A status that moves, and the state of a run, are told by the fields that differ; everything else as a whole. */
 export type EntryChange = WholeChange | FieldChange
 export type WholeChange = { readonly key: string; readonly before?: Stored; readonly after?: Stored }
-/** A field that `was` alone has is gone, one that `now` alone has is new. */
-export type FieldChange = { readonly key: string; readonly was: JsonObject; readonly now: JsonObject }
+/** A field that `was` alone has is gone, one that `now` alone has is new. A list that only `grew` is told by its new items. */
+export type FieldChange = {
+  readonly key: string
+  readonly was: JsonObject
+  readonly now: JsonObject
+  readonly grew?: { readonly [field: string]: Growth }
+}
+/** What a list has from this item on; the ones before it are as they were. */
+export type Growth = { readonly from: number; readonly items: readonly Json[] }
 
 /** A node as it lies in the store: kind, id and group are in the key. */
 export type Stored = {

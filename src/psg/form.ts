@@ -18,10 +18,14 @@ export function entryFault(graph: string, body: unknown): string | undefined {
 
 function isChange(graph: string, change: unknown): boolean {
   if (!isObject(change) || !isNodeKey(graph, change.key)) return false
-  const { before, after, was, now } = change
-  if (was !== undefined || now !== undefined) return isObject(was) && isObject(now)
+  const { before, after, was, now, grew = {} } = change
+  if (was !== undefined || now !== undefined)
+    return isObject(was) && isObject(now) && isObject(grew) && Object.values(grew).every(isGrowth)
   return isStored(after) && (before === undefined || isStored(before))
 }
+
+const isGrowth = (value: unknown): boolean =>
+  isObject(value) && Number.isSafeInteger(value.from) && Array.isArray(value.items)
 
 /** Nothing is to be made of it, and nothing to be done by it. */
 export const damaged = (what: string, fault: string): Corrupt =>

@@ -1,14 +1,15 @@
 import type { DirectedGraph } from 'graphology'
 import { RevisionConflict } from '../protocol/errors.ts'
-import { canonical, type Json } from '../protocol/json.ts'
+import type { Json } from '../protocol/json.ts'
 import type { Backend, Entry } from '../vsl/backend.ts'
-import type { AnyNode, BornEvent, EntryBody, EntryChange, Stored } from './change.ts'
-import { isFieldChange, storedAfter, takeOn } from './field-change.ts'
+import type { AnyNode, BornEvent, EntryBody, EntryChange, FieldChange, Stored } from './change.ts'
+import { fieldsOf, isFieldChange, storedAfter, takeOn } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
 import { entryFault, isNodeKey, isStored } from './form.ts'
 import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, ofKind, placeOf, referencesOf } from './node.ts'
+import { sameJson } from './plain.ts'
 import { misfits } from './rules/structure.ts'
 import { eventsIn } from './told.ts'
 import { trimmedAt } from './trimmed.ts'
@@ -172,11 +173,16 @@ function toldIn(graph: string, revision: number, body: EntryBody, found: Found):
 
 /** Does a change begin where the one before it ended? Restoring relies on it. */
 function follows(change: EntryChange, before: Stored | undefined): boolean {
-  if (isFieldChange(change))
-    return Object.keys({ ...change.was, ...change.now }).every((field) => same(before?.data[field], change.was[field]))
+  if (isFieldChange(change)) return fieldsOf(change).every((field) => goesOn(change, field, before?.data[field]))
   return same(change.before as Json | undefined, before as Json | undefined)
 }
-const same = (a: Json | undefined, b: Json | undefined): boolean => canonical(a ?? null) === canonical(b ?? null)
+
+function goesOn({ was, grew }: FieldChange, field: string, value: Json | undefined): boolean {
+  const growth = grew?.[field]
+  return growth ? Array.isArray(value) && value.length === growth.from : same(value, was[field])
+}
+
+const same = (a: Json | undefined, b: Json | undefined): boolean => sameJson(a ?? null, b ?? null)
 
 /** The values of revisions up to this one are all written; asked before they are read, of a head that was read before. */
 async function writtenUpTo(store: Backend, graph: string, head: number): Promise<number> {
@@ -200,8 +206,7 @@ function compareValues(folded: ReadonlyMap<string, Stored>, stored: ReadonlyMap<
   for (const [key, value] of folded) {
     const there = stored.get(key)
     if (!there) found('value.missing', key, `${key} is in the journal but not among the values`)
-    else if (canonical(there as Json) !== canonical(value as Json))
-      found('value.differs', key, `${key} is not what the journal says`)
+    else if (!sameJson(there as Json, value as Json)) found('value.differs', key, `${key} is not what the journal says`)
   }
   for (const key of stored.keys())
     if (!folded.has(key)) found('value.unknown', key, `${key} is among the values but not in the journal`)

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
+import type { JsonGiven } from '../../src/protocol/json.ts'
 import type { EntryBody } from '../../src/psg/change.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -83,6 +84,13 @@ describe('the cost of a step', () => {
     expect((long.commits - short.commits) / 100).toBe(1)
     expect(long.otherCalls - short.otherCalls).toBe(0)
   })
+
+  it('is the same for its hundredth attempt as for its second', async () => {
+    const bytesOf = async (attempts: number) => (await counted([retried(attempts)], 1)).bytes
+    const [few, some, many] = [await bytesOf(10), await bytesOf(20), await bytesOf(110)]
+    const [early, late] = [(some - few) / 10, (many - few) / 100]
+    expect(late).toBeLessThan(1.1 * early) // their numbers have more digits
+  })
 })
 
 type Steps = { readonly [name: string]: StepSpec }
@@ -91,6 +99,11 @@ function chain(length: number): Steps {
   const steps = Array.from({ length }, (_, i) => [`s${i}`, { call: 'noop', ...(i > 0 && { after: [`s${i - 1}`] }) }])
   return Object.fromEntries(steps)
 }
+
+/** One step, which fails until the last of so many attempts. */
+const retried = (attempts: number): Steps => ({
+  step: { binding: { params: { name: 'flaky', args: attempts }, retry: { max_attempts: attempts, delay_ms: 0 } } },
+})
 
 function fan(width: number): Steps {
   const middle = Array.from({ length: width }, (_, i) => `m${i}`)
@@ -104,7 +117,11 @@ function fan(width: number): Steps {
 async function counted(plans: readonly Steps[], atOnce: number): Promise<Counts> {
   const clock = manualClock()
   const { store, counts } = countingStore(memoryBackend({ clock }))
-  const runtime = await runtimeOf({}, { store, clock })
+  const flaky = (attempts: JsonGiven, { attempt }: { readonly attempt: number }) => {
+    if (attempt < Number(attempts)) throw new Error('not yet')
+    return null
+  }
+  const runtime = await runtimeOf({ flaky }, { store, clock })
   const before = { ...counts(), validations }
   const flows = plans.map((steps) => flowOf(steps, {}, clock))
   const worker = async () => {

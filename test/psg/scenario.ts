@@ -35,15 +35,17 @@ export function graphScenario(name: string, place: Place): void {
         await graph.commit(decide(graph, confirm, { status: 'approved', decided_by_role: role }), by)
       await graph.commit(startPlan(graph, plan.id, 'run 1'), by)
       const [trace, action, segment] = [clock.uuid(), clock.uuid(), clock.uuid()]
+      const attempts = [0, 1, 2].map((at) => ({ segment_id: clock.uuid(), at, started_at: TIME }))
       await graph.commit([add('trace', trace, traceOf(trace, context, clock.uuid(), { plan_id: plan.id }))], by)
       await graph.commit(
         [
           move('step', plan.step('build'), 'in_progress'),
-          add('action', action, actionOf(action, plan.step('build'))),
+          add('action', action, { ...actionOf(action, plan.step('build')), began: attempts.slice(0, 1) }),
           add('segment', segment, { segment_id: segment, label: 'build', status: 'running' }, { owner: trace, at: 0 }),
         ],
         { ...by, run: 'run 1' },
       )
+      for (const begun of [2, 3]) await graph.commit([set('action', action, { began: attempts.slice(0, begun) })], by)
       await graph.commit(
         [
           move('step', plan.step('build'), 'completed'),

@@ -8,6 +8,7 @@ import { FAULTS } from '../../src/psg/finding.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { indexRows, SHARED_INDEXES } from '../../src/psg/index-rows.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
+import { move } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
@@ -15,6 +16,7 @@ import { reindexProject } from '../../src/psg/verify-project.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
+  actionOf,
   add,
   by,
   confirmData,
@@ -350,6 +352,34 @@ describe('psg/verify', () => {
       const findings = await verifyGraph(withJournal(store, change), context)
       expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
     })
+
+  it('finds a list that is told to have grown when it had another length', async () => {
+    const given = await world({ mostTrailing: 0 })
+    const { graph, store, context, id } = given
+    const plan = await withPlan(given, { a: [] }, 'in_progress')
+    const action = id()
+    const began = [0, 1].map((at) => ({ segment_id: id(), at, started_at: TIME }))
+    const data = { ...actionOf(action, plan.step('a')), began: began.slice(0, 1) }
+    await graph.commit([move('step', plan.step('a'), 'in_progress'), add('action', action, data)], by)
+    await graph.commit([set('action', action, { began })], by)
+    expect(await verifyGraph(store, context)).toEqual([])
+    const longer = withJournal(store, (entry) =>
+      withBody(entry, {
+        changes: bodyOf(entry).changes.map((change) =>
+          'grew' in change ? { ...change, grew: { began: { ...change.grew!.began!, from: 2 } } } : change,
+        ),
+      }),
+    )
+    expect((await verifyGraph(longer, context)).map(({ rule }) => rule)).toEqual(['journal.fold'])
+    const formless = withJournal(store, (entry) =>
+      withBody(entry, {
+        changes: bodyOf(entry).changes.map((change) =>
+          'grew' in change ? { ...change, grew: { began: 1 as never } } : change,
+        ),
+      }),
+    )
+    expect((await verifyGraph(formless, context)).map(({ rule }) => rule)).toContain('journal.form')
+  })
 
   for (const [title, found, rule] of BLOB_DAMAGES)
     it(`finds ${title}`, async () => {

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../protocol/json.ts'
 import { isTerminal, type LifecycleKind, lifecycles } from '../../protocol/lifecycle.ts'
 import type { AnyNode, Kind, Node } from '../change.ts'
+import { startsWith } from '../field-change.ts'
 import { KINDS } from '../kinds.ts'
 import { isKind, referencesOf, statusOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
@@ -99,9 +100,6 @@ export const KEEPING: readonly Rule[] = [
     },
   },
 ]
-
-const startsWith = (list: readonly JsonObject[], first: readonly JsonObject[] = []): boolean =>
-  first.every((item, i) => item === list[i] || JSON.stringify(item) === JSON.stringify(list[i]))
 
 export function hasEnded(node: AnyNode): boolean {
   const lifecycle = KINDS[node.kind].lifecycle as LifecycleKind
