@@ -15,7 +15,7 @@ import { setAction } from './set-action.ts'
 import { fired, newTimer } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
-export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
+const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 export const expiryAt = (clock: Pick<Clock, 'now'>, { expires_ms = EXPIRES_MS }: Approvers): number =>
   clock.now() + expires_ms

@@ -36,6 +36,7 @@ export { type FlowWithIds, flowOf, type NamedFlow, type NamedStep } from './name
 export { mapBreaches } from './profiles/map.ts'
 export { saBreaches } from './profiles/sa.ts'
 export type { FolderOptions, FolderScan, ProjectFolder } from './project-folder.ts'
+export type { ProposeOptions } from './propose-again.ts'
 export type { Question } from './questions.ts'
 export { type Registry, registry } from './registry.ts'
 export { type Relay, type RelayOptions, relay } from './relay.ts'

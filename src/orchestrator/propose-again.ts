@@ -3,12 +3,11 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { breachProblems } from '../protocol/invariants.ts'
 import type { Plan } from '../protocol/types.ts'
 import type { Change, NodeAdd } from '../psg/change.ts'
-import { confirmOf, gateOf } from '../psg/confirm.ts'
+import { confirmOf, timeToAnswer } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { proposePlan } from '../psg/moves.ts'
 import { ofKind } from '../psg/node.ts'
 import { bindSteps, type Resolver } from './bind.ts'
-import { EXPIRES_MS } from './gate.ts'
 import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
 import { saBreaches } from './profiles/sa.ts'
@@ -36,21 +35,28 @@ function profileProblems({ profile = 'sa', session }: RunOptions, steps: Plan['s
   return breachProblems(breaches.filter(({ path }) => path.startsWith('plan.steps')))
 }
 
+export interface ProposeOptions {
+  readonly requested_by_role?: string
+  readonly reason?: string
+  /** As long as the first question when absent. */
+  readonly expires_ms?: number
+}
+
 /** The same people are asked again, and as many of them, for as long. */
 export function proposedAgain(
   graph: ProjectGraph,
   plan: string,
-  given: { readonly requested_by_role?: string; readonly reason?: string },
+  { expires_ms, ...given }: ProposeOptions,
 ): readonly Change[] {
   const asked = confirmOf(graph, plan)
-  const gate = asked && gateOf(graph, asked.id)?.data
-  const due = graph.clock.now() + EXPIRES_MS
+  const wait = expires_ms ?? (asked && timeToAnswer(graph, asked))
+  const due = wait === undefined ? undefined : graph.clock.now() + wait
   const changes = proposePlan(graph, plan, {
     requested_by_role: 'runtime',
-    ...(gate?.expires_at !== undefined && { expires_at: isoMicros(due * 1000) }),
+    ...(due !== undefined && { expires_at: isoMicros(due * 1000) }),
     ...given,
   })
-  if (gate?.expires_at === undefined) return changes
+  if (due === undefined) return changes
   const renewed = changes.find((change) => change.kind === 'node_add' && change.node === 'gate') as NodeAdd<'gate'>
   const target = renewed.data.confirm_id
   const older = openTimers(graph, plan).filter(({ data }) => data.purpose === 'expiry') // of a question that was answered

@@ -3,7 +3,7 @@ import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Fields, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { uuidOf } from '../protocol/json.ts'
 import type { ActionRecord, CommitOptions, Node, NodeAdd } from '../psg/change.ts'
-import { confirmOf, gateOf } from '../psg/confirm.ts'
+import { confirmOf, gateOf, timeToAnswer } from '../psg/confirm.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import { copyOf } from '../psg/fork.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -103,12 +103,13 @@ function optionsOf({ data }: Node<'run'>, { options = {} }: RerunOptions, clock:
 function approvalOf(graph: ProjectGraph, plan: string): ApprovalAsked {
   const confirm = confirmOf(graph, plan)
   const gate = confirm && gateOf(graph, confirm.id)?.data
-  if (gate?.expires_at === undefined) return 'auto' // people are asked with an end to it
-  const { requested_by_role, requested_at, reason } = confirm!.data
+  const expires_ms = confirm && timeToAnswer(graph, confirm)
+  if (!gate || expires_ms === undefined) return 'auto' // people are asked with an end to it
+  const { requested_by_role, reason } = confirm.data
   return {
     needed: gate.needed,
     ...(gate.roles && { roles: gate.roles }),
-    expires_ms: Date.parse(gate.expires_at) - Date.parse(requested_at),
+    expires_ms,
     requested_by_role,
     ...(reason !== undefined && { reason }),
   }

@@ -1,6 +1,6 @@
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, LONGEST_WAIT_MS } from '../protocol/clock.ts'
 import { NotFound } from '../protocol/errors.ts'
-import { anything, type Fields, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { anything, type Fields, needed, refuseUnlessFit, text, within } from '../protocol/fields.ts'
 import type { JsonGiven } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change, Node } from '../psg/change.ts'
@@ -12,7 +12,7 @@ import { type Deciding, decide } from '../psg/moves.ts'
 import { plain } from '../psg/plain.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import type { Resolver } from './bind.ts'
-import { missingBindings, proposedAgain } from './propose-again.ts'
+import { missingBindings, type ProposeOptions, proposedAgain } from './propose-again.ts'
 import { type Question, questionsIn } from './questions.ts'
 import { refused, storeRequest } from './requests.ts'
 import { isAwaited, refuseUnlessTaken } from './signals.ts'
@@ -27,8 +27,8 @@ export interface Wishes {
   waiting(page?: { readonly after?: string; readonly limit?: number }): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
   decide(confirm: string, decision: Deciding): Promise<Confirm>
-  /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
-  propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
+  /** Puts a plan that was sent back up for approval again, as it now stands, before the same people and for as long as at first. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
+  propose(plan: string, options?: ProposeOptions): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
   /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
@@ -129,7 +129,7 @@ const DECISION: Fields = {
   decision_id: anything,
   digest: anything,
 }
-const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
+const PROPOSAL: Fields = { requested_by_role: text, reason: anything, expires_ms: within(1, LONGEST_WAIT_MS) }
 
 /** A plan that goes back to draft waits on; everything else has somewhere to go. */
 const goesOn = (changes: readonly Change[]): boolean =>

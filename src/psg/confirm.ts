@@ -43,6 +43,13 @@ export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | u
   return latest
 }
 
+/** How long people had to answer when it was first asked; `undefined` where its question had no end. */
+export function timeToAnswer(graph: ProjectGraph, { id, data }: Node<'confirm'>): number | undefined {
+  const [first] = [...ofKind(graph.state.referrers('confirm', id, 'GATES'), 'gate')].sort(byPlace)
+  const expires = first?.data.expires_at
+  return expires === undefined ? undefined : Date.parse(expires) - Date.parse(data.requested_at)
+}
+
 /** Has nobody answered it yet? Also one that the commit under way is only about to put. */
 export const isUnanswered = (graph: ProjectGraph, confirmId: string): boolean =>
   answerTo(graph, confirmId) === 'pending'

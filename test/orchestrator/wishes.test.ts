@@ -1,5 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
+import type { Question } from '../../src/orchestrator/questions.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
@@ -69,6 +70,24 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   expect((await runtime.decide(confirm_id, by('dba'))).status).toBe('pending')
   expect((await runtime.decide(confirm_id, by('lead'))).status).toBe('approved')
   expect(await run.result()).toMatchObject({ success: true })
+})
+
+it('asks for as long as at first when a plan is proposed again, unless told for how long', async () => {
+  const { clock, start } = world({})
+  const runtime = await start()
+  const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 60_000 } }))
+  const [{ confirm }] = (await runtime.waiting()) as [Question]
+  const asksAgain = async (options?: { expires_ms: number }) => {
+    await passes(clock, 10_000)
+    await runtime.decide(confirm.confirm_id, by('dba', 'rejected'))
+    await runtime.propose(run.plan_id, options)
+    const [question] = await runtime.waiting()
+    return Math.round((Date.parse(question!.expires_at!) - clock.now()) / 1000)
+  }
+  expect(await asksAgain()).toBe(60)
+  expect(await asksAgain({ expires_ms: 90_000 })).toBe(90)
+  expect(await asksAgain()).toBe(60)
+  await inTime(clock, runtime.close())
 })
 
 it('tells with what waits what its plan is called', async () => {
@@ -215,6 +234,8 @@ it('refuses what it does not know of a decision, a proposal or an event from out
   await runtime.decide(confirm_id, by('dba', 'rejected'))
   const easier = { needed: 1 } as never
   await expect(runtime.propose(run.plan_id, easier)).rejects.toMatchObject(problem('needed', 'extra_forbidden'))
+  const over = { expires_ms: 0 }
+  await expect(runtime.propose(run.plan_id, over)).rejects.toMatchObject(problem('expires_ms', 'range'))
   for (const [source, rule] of [
     [{ source: null }, 'type'],
     [{ sauce: 'ci' }, 'extra_forbidden'],
@@ -526,9 +547,10 @@ it('asks a plan that is proposed again anew: the time of the question before it 
   const runtime = await start()
   const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 3_000 } }))
   const [asked] = await runtime.waiting()
+  await passes(clock, 2_000)
   await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
   const { confirm_id } = await runtime.propose(run.plan_id)
-  await passes(clock, 10_000)
+  await passes(clock, 2_000)
   await runtime.decide(confirm_id, by('somebody'))
   expect(await inTime(clock, run.result())).toMatchObject({ success: true })
   await inTime(clock, runtime.close())
