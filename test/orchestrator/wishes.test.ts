@@ -415,12 +415,30 @@ it('cancels a plan that is being approved at that moment', async () => {
   expect(['cancelled', 'completed']).toContain(status) // it may have been done before
 })
 
-it('ends the run of a plan that its module cancels', async () => {
+it.each([
+  ['sent back', 'rejected'],
+  ['waits for an answer', 'pending'],
+])('ends the run of a plan that %s and that its module cancels, and withdraws the question', async (_, status) => {
   const runtime = await desk()
   const run = await runtime.submit(chainOf(1, { approval: {} }))
   const [asked] = await runtime.waiting()
-  await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
+  const { confirm_id } = asked!.confirm
+  if (status === 'rejected') await runtime.decide(confirm_id, by('somebody', status))
   await runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })
+  expect(await run.result()).toMatchObject({ status: 'cancelled' })
+  expect(await runtime.waiting()).toEqual([])
+  const graph = await runtime.project.context(run.context_id)
+  expect(graph.get('confirm', confirm_id)?.data.status).toBe(status === 'rejected' ? status : 'cancelled')
+  expect(await graph.verify()).toEqual([])
+})
+
+it('says of a plan under way that its run is to be cancelled, not the plan by its module', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(flowOf({ wait: { binding } }))
+  await expect(runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })).rejects.toMatchObject({
+    problems: [{ path: 'plan_id', rule: 'owner.fence', message: expect.stringContaining(run.run_id) }],
+  })
+  await runtime.cancel(run.run_id)
   expect(await run.result()).toMatchObject({ status: 'cancelled' })
 })
 

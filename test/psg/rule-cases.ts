@@ -705,6 +705,19 @@ export const RULE_CASES: readonly RuleCase[] = [
       }
     },
   },
+  {
+    rule: 'module.area',
+    title: 'lets the plan module withdraw a question about a plan only by ending that plan',
+    async prepare(world) {
+      const plan = await withPlan(world, undefined, 'proposed')
+      const { id } = confirmOf(world.graph, plan.id)!
+      const options = { module: 'plan' }
+      return {
+        breaks: { changes: [move('confirm', id, 'cancelled')], options, ...at('confirm', id) },
+        passes: { changes: endPlan(world.graph, plan.id, 'cancelled'), options },
+      }
+    },
+  },
 
   // Lifecycle
   {

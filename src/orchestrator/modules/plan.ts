@@ -1,4 +1,5 @@
 import type { Clock } from '../../protocol/clock.ts'
+import { InvalidInput } from '../../protocol/errors.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import type { Change } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
@@ -21,7 +22,10 @@ export const planModule: Module = {
     remove_step: onSteps(['step_id'], ([id], graph) => removeStep(graph, id!)),
     add_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_add', from: from!, to: to! }]),
     remove_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_delete', from: from!, to: to! }]),
-    cancel: onSteps([], (_, graph, plan) => endPlan(graph, plan, 'cancelled')),
+    cancel: onSteps([], (_, graph, plan) => {
+      refuseIfUnderWay(graph, plan)
+      return endPlan(graph, plan, 'cancelled')
+    }),
   },
 }
 
@@ -34,6 +38,13 @@ function onSteps(
     const steps = fields.map((field) => partOf(graph, input, field, { kind: 'step', owner: id }))
     return { changes: () => changes(steps, graph, id), reason: `plan ${id} is changed` }
   })
+}
+
+function refuseIfUnderWay(graph: ProjectGraph, plan: string): void {
+  const run = graph.state.plan(plan)?.activeRun
+  if (run === undefined || graph.get('plan', plan)?.data.status !== 'in_progress') return
+  const message = `is under way: cancel its run ${run} instead, through the runtime`
+  throw new InvalidInput('module input', [{ path: 'plan_id', rule: 'owner.fence', message, found: plan }])
 }
 
 function completed(steps: readonly unknown[], clock: Pick<Clock, 'uuid'>): readonly JsonObject[] {

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../protocol/json.ts'
+import { PLAN_ENDINGS } from '../../protocol/lifecycle.ts'
 import { problems } from '../../protocol/validate.ts'
 import type { AnyNode, Kind } from '../change.ts'
-import type { Delta } from '../delta.ts'
+import { comesTo, type Delta } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { eachReference, isKind } from '../node.ts'
 import { sameJson } from '../plain.ts'
@@ -144,10 +145,12 @@ export const STRUCTURE: readonly Rule[] = [
   },
   {
     id: 'module.area',
-    keeps: 'a module writes its own areas only',
-    check({ kind, id }, { options }, report) {
-      if (options.module !== undefined && KINDS[kind].module !== options.module)
-        report('', `module ${options.module} may not write ${kind} ${id}: that is ${KINDS[kind].module}’s`)
+    keeps: 'a module writes its own areas only; a question about a plan is withdrawn with it, whoever ends it',
+    check(delta, proposal, report) {
+      const { kind, id } = delta
+      const { module } = proposal.options
+      if (module === undefined || KINDS[kind].module === module || isWithdrawnWithPlan(delta, proposal)) return
+      report('', `module ${module} may not write ${kind} ${id}: that is ${KINDS[kind].module}’s`)
     },
   },
 ]
@@ -175,6 +178,13 @@ const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
 function governingConfirm(node: Delta['after']): string | undefined {
   return (node?.data as { governance?: { lastConfirmRef?: { id?: string } } } | undefined)?.governance?.lastConfirmRef
     ?.id
+}
+
+function isWithdrawnWithPlan({ after, statusOnly }: Delta, proposal: Proposal): boolean {
+  if (!statusOnly || !isKind(after, 'confirm') || after.data.status !== 'cancelled') return false
+  const { target_type, target_id } = after.data
+  const plan = target_type === 'plan' ? proposal.delta('plan', target_id) : undefined
+  return plan !== undefined && PLAN_ENDINGS.some((end) => comesTo(plan, end))
 }
 
 function hasParts(kind: 'plan' | 'collab', id: string, part: Kind, proposal: Proposal): boolean {
