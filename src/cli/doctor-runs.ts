@@ -1,9 +1,9 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { type Lacking, lackingFor } from '../orchestrator/lacking.ts'
+import { questionsIn } from '../orchestrator/questions.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { EntryBody } from '../psg/change.ts'
-import { gateOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
 import { asks } from './asks.ts'
@@ -68,20 +68,11 @@ async function lastHeardOf(graph: ProjectGraph): Promise<number> {
 
 /** What waits for a person. */
 export async function checkQuestions(project: Project): Promise<readonly Check[]> {
-  const checks: Check[] = []
-  for await (const [key, where] of project.store.scan('waiting/')) {
-    const id = key.slice('waiting/'.length)
-    const { graph, group } = where as { graph: string; group: string }
-    const context = await project.context(graph)
-    await context.load(group)
-    const confirm = context.get('confirm', id)?.data
-    const title = context.get('plan', group)?.data.title
-    checks.push({
-      check: 'confirm',
-      verdict: 'warning',
-      says: `${id} waits for a person since ${confirm?.requested_at}: ${confirm && asks(confirm, title)}`,
-      remedy: `${approving(id, gateOf(context, id)?.data.roles)}, or reject`,
-    })
-  }
-  return checks
+  const questions = await questionsIn(project)
+  return questions.map(({ confirm, title, roles }) => ({
+    check: 'confirm',
+    verdict: 'warning',
+    says: `${confirm.confirm_id} waits for a person since ${confirm.requested_at}: ${asks(confirm, title)}`,
+    remedy: `${approving(confirm.confirm_id, roles)}, or reject`,
+  }))
 }

@@ -1,3 +1,4 @@
+import { questionsIn } from '../orchestrator/questions.ts'
 import { toldOpen, toldWaits } from '../server/told-run.ts'
 import { EXIT, table } from './io.ts'
 import { limitIn } from './limit-in.ts'
@@ -21,8 +22,8 @@ export async function run({ io, options }: VerbCall): Promise<number> {
       io.progress(`${rows.push({ ...toldOpen(graph, run.data), ...toldWaits(waits) })} runs`)
       io.signal.throwIfAborted()
     }
-    for await (const [key, where] of project.store.scan('waiting/'))
-      rows.push({ confirm_id: key.slice('waiting/'.length), context_id: (where as { graph: string }).graph })
+    for (const { confirm, context_id } of await questionsIn(project))
+      rows.push({ confirm_id: confirm.confirm_id, context_id })
     io.result(rows, () => (rows.length === 0 ? 'nothing runs and nothing waits' : table(rows.map(cells))))
     return EXIT.done
   })

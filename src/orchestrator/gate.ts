@@ -4,7 +4,7 @@ import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
-import { answerTo, confirmOf, gateOf, isUnanswered, newConfirm } from '../psg/confirm.ts'
+import { answerTo, confirmOf, gateOf, isExpired, isUnanswered, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
@@ -110,9 +110,6 @@ export function expiryOf(graph: ProjectGraph, plan: string): string | undefined 
   const gate = confirm && gateOf(graph, confirm.id)?.data
   return gate && isExpired(gate, graph.clock) ? gate.expires_at : undefined
 }
-
-const isExpired = ({ expires_at }: Gate, clock: Clock): boolean =>
-  expires_at !== undefined && Date.parse(expires_at) <= clock.now()
 
 /** Has this very question, by its digest, been approved and used for this action? What the action layer asks before a gated tool runs. */
 export function wasApproved(run: LiveRun, digest: Digest, action: string): boolean {

@@ -3,7 +3,7 @@ import { type Fields, refuseUnlessFit, text, wholeFrom } from '../protocol/field
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Node } from '../psg/change.ts'
-import { agreedTo, gateOf } from '../psg/confirm.ts'
+import { agreedTo, gateOf, isAnswerable } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -28,7 +28,7 @@ export interface Question {
   readonly expires_at?: string
 }
 
-/** Everything that waits for a person, oldest first; a page of it in the order of ids. Throws InvalidInput for what is no page. */
+/** Everything that waits for a person and can still be answered, oldest first; a page of it in the order of ids. Throws InvalidInput for what is no page. */
 export async function questionsIn(
   project: Project,
   page: { readonly after?: string; readonly limit?: number } = {},
@@ -58,7 +58,7 @@ async function questionsBehind(project: Project, after: string | undefined, limi
   const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
     const graph = await upToDate(project, where)
     const confirm = graph.get('confirm', id)
-    return confirm?.data.status === 'pending' ? [questionOf(graph, confirm)] : [] // answered since
+    return confirm && isAnswerable(graph, confirm) ? [questionOf(graph, confirm)] : [] // answered since, or too late for it
   })
   return { questions: questions.flat(), last: places.at(-1)?.[0] }
 }

@@ -1,6 +1,6 @@
 import { allOf } from '../protocol/each.ts'
 import type { Node } from '../psg/change.ts'
-import { rolesLeft } from '../psg/confirm.ts'
+import { isAnswerable, rolesLeft } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -75,11 +75,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   const until = new Map<string, string>()
   const nodes = [...graph.state.nodesOf(plan)]
   for (const node of nodes) {
-    if (isKind(node, 'confirm') && node.data.status === 'pending')
-      waits.push({
-        what: `the decision ${node.id}`,
-        decision: { confirm_id: node.id, roles: rolesLeft(graph, node.id), reason: node.data.reason },
-      })
+    if (isKind(node, 'confirm') && node.data.status === 'pending') waits.push(waitForAnswer(graph, node))
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data
     if (purpose === 'timeout') until.set(target, due)
@@ -90,6 +86,15 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   for (const action of ofKind(nodes, 'action'))
     if (!timed.has(action.id)) waits.push(...waitOf(graph, plan, action, until.get(action.id)))
   return waits
+}
+
+function waitForAnswer(graph: ProjectGraph, confirm: Node<'confirm'>): OwnWait {
+  const { id, data } = confirm
+  if (!isAnswerable(graph, confirm)) return { what: `a worker to take in that nobody has decided on ${id} in time` }
+  return {
+    what: `the decision ${id}`,
+    decision: { confirm_id: id, roles: rolesLeft(graph, id), reason: data.reason },
+  }
 }
 
 function waitOf(

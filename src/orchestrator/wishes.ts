@@ -22,7 +22,7 @@ import { commitStill, woken } from './waiting-runs.ts'
 export interface Wishes {
   /**
    * Everything that waits for a person, oldest first; or a page of it: at most so many, behind the Confirm of that id. A page is in the order of ids,
-   * which is that of time where nobody chose them: ids begin with it.
+   * which is that of time where nobody chose them: ids begin with it. A question whose time is over is none any more.
    */
   waiting(page?: { readonly after?: string; readonly limit?: number }): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */

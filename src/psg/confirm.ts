@@ -2,7 +2,7 @@ import { type Clock, isoNow } from '../protocol/clock.ts'
 import { META } from '../protocol/meta.ts'
 import type { Confirm, ConfirmStatus, Decision } from '../protocol/types.ts'
 import { agreed } from './approval.ts'
-import type { Change, Node } from './change.ts'
+import type { Change, Gate, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { byPlace, ofKind } from './node.ts'
 import { children } from './view.ts'
@@ -53,6 +53,15 @@ export function timeToAnswer(graph: ProjectGraph, { id, data }: Node<'confirm'>)
 /** Has nobody answered it yet? Also one that the commit under way is only about to put. */
 export const isUnanswered = (graph: ProjectGraph, confirmId: string): boolean =>
   answerTo(graph, confirmId) === 'pending'
+
+/** Does it wait for an answer, and would one still count? A run that is paused, or has no worker, does not take in that the time is over. */
+export function isAnswerable(graph: ProjectGraph, { id, data }: Node<'confirm'>): boolean {
+  const gate = data.status === 'pending' ? gateOf(graph, id) : undefined
+  return gate ? !isExpired(gate.data, graph.clock) : data.status === 'pending'
+}
+
+export const isExpired = ({ expires_at }: Gate, clock: Pick<Clock, 'now'>): boolean =>
+  expires_at !== undefined && Date.parse(expires_at) <= clock.now()
 
 /** What its answers come to so far. */
 export const answerTo = (graph: ProjectGraph, confirmId: string): ConfirmStatus =>

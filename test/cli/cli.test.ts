@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { passingFailure } from '../../src/ael/failure.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
+import type { Check } from '../../src/cli/doctor.ts'
 import { table } from '../../src/cli/io.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Question } from '../../src/orchestrator/questions.ts'
@@ -342,6 +343,40 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect(await page('--limit', '1', '--after', first!)).toEqual([second])
     const { out } = await mplpHere(folder, ['confirm', 'list', '--after', second!])
     expect(out).toBe('nothing more waits for a person\n')
+  })
+
+  it('is listed by nobody once nobody can answer in time any more, though its run is paused and does not take that in', async () => {
+    const folder = tempFolder()
+    const clock = { ...systemClock, now: () => systemClock.now() - 3_600_000 }
+    const runtime = await openRuntime(
+      { vsl: `sqlite:${join(folder, '.mplp/state.db')}`, functions: { noop: () => 1 } },
+      { clock },
+    )
+    const asks = (expires_ms: number) => flowOf({ noop: { binding: { approval: { expires_ms, reason: 'really?' } } } })
+    const [late, open] = [await runtime.submit(asks(60_000)), await runtime.submit(asks(7_200_000))]
+    for (const run of [late, open]) {
+      await run.rest()
+      await runtime.pause(run.run_id)
+      await run.rest()
+    }
+    await runtime.close()
+    const listed = (await hereJson<Question[]>(folder, ['confirm', 'list'])).values[0]!
+    expect(listed.map(({ plan_id }) => plan_id)).toEqual([open.plan_id])
+    const [{ confirm }] = listed as [Question]
+    const rows = (await hereJson<{ confirm_id?: string; plan_id?: string; waits_for: string[] }[]>(folder, ['list']))
+      .values[0]!
+    expect(rows.flatMap(({ confirm_id }) => confirm_id ?? [])).toEqual([confirm.confirm_id])
+    expect(rows.find(({ plan_id }) => plan_id === late.plan_id)!.waits_for).toEqual([
+      expect.stringMatching(/^a worker to take in that nobody has decided on .* in time$/),
+    ])
+    const checks = (await hereJson<Check[]>(folder, ['doctor'])).values[0]!
+    expect(checks.filter(({ check }) => check === 'confirm')).toMatchObject([
+      { says: expect.stringContaining(confirm.confirm_id) },
+    ])
+    expect(checks.find(({ says }) => says.includes(late.plan_id))).toMatchObject({
+      says: expect.stringContaining('a worker to take in that nobody has decided on'),
+      remedy: expect.stringContaining(`mplp resume ${late.plan_id}`),
+    })
   })
 
   it('says after each answer what is still needed: the next role that must agree, then a worker', async () => {

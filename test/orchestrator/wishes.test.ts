@@ -90,6 +90,26 @@ it('asks for as long as at first when a plan is proposed again, unless told for 
   await inTime(clock, runtime.close())
 })
 
+it('tells of no question that is too late to answer, though its run is paused and takes that in when it goes on', async () => {
+  const { clock, start } = world({ send: () => null })
+  const runtime = await start()
+  const run = await runtime.submit(flowOf({ send: { binding: { approval: { expires_ms: 60_000 } } } }))
+  expect(await inTime(clock, run.rest())).toBe('waiting')
+  const [asked] = await runtime.waiting()
+  await runtime.pause(run.run_id)
+  expect(await inTime(clock, run.rest())).toBe('waiting')
+  await passes(clock, 61_000)
+  expect(await runtime.waiting()).toEqual([])
+  expect(await runtime.waiting({ limit: 1 })).toEqual([])
+  const { confirm_id } = asked!.confirm
+  await expect(runtime.decide(confirm_id, by('dba'))).rejects.toMatchObject({
+    violations: [expect.objectContaining({ rule: 'decision.allowed' })],
+  })
+  await runtime.resume(run.run_id)
+  expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_rejected' } })
+  await inTime(clock, runtime.close())
+})
+
 it('tells with what waits what its plan is called', async () => {
   const runtime = await desk()
   const flow = chainOf(1, { approval: {} })
