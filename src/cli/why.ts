@@ -11,7 +11,8 @@ export async function run({ args, io }: VerbCall): Promise<number> {
       chain
         .map((reason, depth) => {
           const { kind, id, says } = reason
-          return `${'  '.repeat(depth)}${kind} ${io.paint('dim', id)} ${says}${standingOf(reason)}`
+          const known = says === kind ? '' : ` ${says}`
+          return `${'  '.repeat(depth)}${kind} ${io.paint('dim', id)}${known}${standingOf(reason)}`
         })
         .join('\n'),
     )

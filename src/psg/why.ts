@@ -11,9 +11,11 @@ import { children } from './view.ts'
 export interface Reason {
   readonly kind: Kind
   readonly id: string
+  /** Of a run: how it has ended, or its phase. */
   readonly status?: string
   /** Of a Confirm: the roles that decided so, `policy` where nobody was asked. */
   readonly by?: readonly string[]
+  /** What people know it by; its kind where it has nothing of the sort. */
   readonly says: string
 }
 
@@ -45,7 +47,7 @@ function climb(state: GraphState, start: Name): { chain: readonly Reason[]; abse
     const node = state.get(...name)
     if (!node) return void absent.push(name)
     for (const cause of causesOf(state, node)) visit(cause)
-    const status = statusOf(node)
+    const status = node.kind === 'run' ? String(node.data.result?.status ?? node.data.phase) : statusOf(node)
     const by = node.kind === 'confirm' ? decidersOf(state, node) : []
     const standing = { ...(status !== undefined && { status }), ...(by.length > 0 && { by }) }
     chain.push({ kind: node.kind, id: node.id, ...standing, says: saying(node) })
@@ -96,6 +98,6 @@ function decidersOf(state: GraphState, { id, data: { status } }: Node<'confirm'>
 }
 
 function saying(node: AnyNode): string {
-  const { title, description, name, label, reason, purpose, path } = node.data as JsonObject
-  return String(title ?? description ?? name ?? label ?? reason ?? purpose ?? path ?? node.kind)
+  const { title, description, name, label, reason, purpose, path, action_type } = node.data as JsonObject
+  return String(title ?? description ?? name ?? label ?? reason ?? purpose ?? path ?? action_type ?? node.kind)
 }

@@ -185,6 +185,17 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(await mplpHere(folder, ['why', 'absent.txt'])).toMatchObject({ code: 1, out: '' })
   })
 
+  it('tells of each link in its chain what it is once, and how it stands', async () => {
+    const of = async (name: string) =>
+      (await mplpHere(folder, ['why', name])).out.split('\n').map((line) => line.trim().replace(/[0-9a-f-]{36}/, '…'))
+    expect((await of(ran.values[0]!.run_id)).slice(-3, -1)).toEqual(['trace … (completed)', 'run … (completed)'])
+    expect((await of('hello.txt')).slice(2, 5)).toEqual([
+      'confirm … (approved by policy)',
+      'step … Write a greeting (completed)',
+      'action … file_operation (completed)',
+    ])
+  })
+
   it('tells every status that a step went through', async () => {
     const { values } = await hereJson<{ after: { status: string } }[]>(folder, ['history', step])
     expect(values[0]!.map(({ after }) => after.status)).toEqual(['pending', 'in_progress', 'completed'])
