@@ -11,7 +11,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
           String(revision),
           at,
           actor,
-          told ?? String(after?.status ?? ''),
+          told ?? (after ? String(after.status ?? '') : 'deleted'),
           reason,
         ]),
       ),

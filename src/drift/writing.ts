@@ -59,7 +59,8 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
         }
         const run = by.run && (await runOf(desk, by.run.plan_id))
         const wrote = () => records.flatMap(([path, record]) => believing(desk, path, record))
-        await commit(desk, wrote, 'a file was written by an action', run === undefined ? {} : { run })
+        const reason = `a file was ${deedOn(files)} by action ${by.action_id}` // nothing else says who deleted it
+        await commit(desk, wrote, reason, run === undefined ? {} : { run })
       })
       await obey(files.map(({ path }) => path))
     },
@@ -75,6 +76,11 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
       release([...paths])
     },
   }
+}
+
+function deedOn(files: readonly Wrote[]): string {
+  const gone = files.filter(({ digest }) => digest === null)
+  return gone.length === 0 ? 'written' : gone.length === files.length ? 'deleted' : 'moved'
 }
 
 /** Where a path leads when the links on its way are followed, from the root on; `undefined` when that is the root itself or outside. */

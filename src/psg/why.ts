@@ -11,7 +11,7 @@ import { children } from './view.ts'
 export interface Reason {
   readonly kind: Kind
   readonly id: string
-  /** Of a run: how it has ended, or its phase. */
+  /** Of a run how it has ended, or its phase; `deleted` of what is no longer there. */
   readonly status?: string
   /** Of a Confirm: the roles that decided so, `policy` where nobody was asked. */
   readonly by?: readonly string[]
@@ -44,10 +44,11 @@ function climb(state: GraphState, start: Name): { chain: readonly Reason[]; abse
   const visit = (name: Name): void => {
     if (seen.has(nodeKey(...name))) return
     seen.add(nodeKey(...name))
-    const node = state.get(...name)
+    const present = state.get(...name)
+    const node = present ?? state.tombstone(...name)
     if (!node) return void absent.push(name)
     for (const cause of causesOf(state, node)) visit(cause)
-    const status = node.kind === 'run' ? String(node.data.result?.status ?? node.data.phase) : statusOf(node)
+    const status = present ? standingOf(present) : 'deleted'
     const by = node.kind === 'confirm' ? decidersOf(state, node) : []
     const standing = { ...(status !== undefined && { status }), ...(by.length > 0 && { by }) }
     chain.push({ kind: node.kind, id: node.id, ...standing, says: saying(node) })
@@ -55,6 +56,9 @@ function climb(state: GraphState, start: Name): { chain: readonly Reason[]; abse
   visit(start)
   return { chain, absent }
 }
+
+const standingOf = (node: AnyNode): string | undefined =>
+  node.kind === 'run' ? String(node.data.result?.status ?? node.data.phase) : statusOf(node)
 
 /** What directly led to a node, farthest first. */
 function causesOf(state: GraphState, node: AnyNode): readonly Name[] {

@@ -1,8 +1,9 @@
 import { failureIn } from '../orchestrator/outcome.ts'
 import type { ProjectFolder } from '../orchestrator/project-folder.ts'
 import { NotFound } from '../protocol/errors.ts'
-import type { Json } from '../protocol/json.ts'
-import type { Kind } from '../psg/change.ts'
+import { given } from '../protocol/given.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { AnyNode, Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -25,7 +26,7 @@ export async function find(project: Project, id: string): Promise<Found> {
   return { graph, kind: where.kind, id }
 }
 
-/** The same, where what is named may also be a file of the project's folder, by its path. Throws NotFound. */
+/** The same, where what is named may also be a file of the project's folder, by its path, be it deleted. Throws NotFound. */
 export async function findNamed(project: Project, name: string, folder: ProjectFolder | undefined): Promise<Found> {
   try {
     return await find(project, name)
@@ -33,7 +34,7 @@ export async function findNamed(project: Project, name: string, folder: ProjectF
     const graph = error instanceof NotFound ? await folder?.known() : undefined
     if (!graph) throw error
     const { fileId } = await import('../drift/compare.ts')
-    const file = await graph.find('file', fileId(name))
+    const file = await lastKnown(graph, 'file', fileId(name))
     if (!file) throw error
     return { graph, kind: 'file', id: file.id }
   }
@@ -49,7 +50,8 @@ export interface ToldReason extends Reason {
 /** The chain that led to something. A file may lie in another graph than the action that wrote it: then the chain goes on there. */
 export async function whyOf(project: Project, { graph, kind, id }: Found): Promise<readonly ToldReason[]> {
   const chain = (await graph.why(kind, id)).map((reason) => ({ ...reason, ...failureOf(graph, reason) }))
-  const author = kind === 'file' ? (await graph.require('file', id)).data.written_by : undefined
+  const node = kind === 'file' ? await lastKnown(graph, kind, id) : undefined
+  const author = isKind(node, 'file') ? node.data.written_by : undefined
   if (author === undefined || chain.some((reason) => reason.id === author)) return chain
   const where = await project.locate(author)
   return where ? [...(await whyOf(project, await find(project, author))), ...chain] : chain
@@ -76,10 +78,22 @@ function failureOfRun(state: GraphState, plan: string): { readonly error?: Json 
   return {}
 }
 
-/** The L1 document of what the protocol knows; of our own kinds, what the graph keeps. */
+/** The L1 document of what the protocol knows; of our own kinds, what the graph keeps. Of what was deleted, what the graph kept then, and who did it. */
 export async function shownAs({ graph, kind, id }: Found): Promise<Document | Json> {
+  const node = await graph.find(kind, id)
+  if (!node) return deletedAs({ graph, kind, id })
   const isDocument = (DOCUMENT_KINDS as readonly string[]).includes(kind)
-  return isDocument
-    ? graph.document(kind as DocumentKind, id)
-    : ((await graph.require(kind, id)).data as unknown as Json)
+  return isDocument ? graph.document(kind as DocumentKind, id) : (node.data as unknown as Json)
 }
+
+async function deletedAs({ graph, kind, id }: Found): Promise<Json> {
+  const node = await lastKnown(graph, kind, id)
+  const last = node && (await graph.history(kind, id)).at(-1)
+  if (!last || last.after) throw new NotFound(kind, id)
+  const { at, actor, reason, run, revision } = last
+  return { ...(node.data as JsonObject), deleted: given({ at, actor, reason, run, revision }) }
+}
+
+/** A node as it stands, or as it was when it was deleted. */
+const lastKnown = (graph: ProjectGraph, kind: Kind, id: string): Promise<AnyNode | undefined> =>
+  graph.reading([[kind, id]], (state) => state.get(kind, id) ?? state.tombstone(kind, id))

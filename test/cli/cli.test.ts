@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
@@ -183,6 +183,20 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     for (const name of ['./hello.txt', join(folder, 'hello.txt')])
       expect((await hereJson(folder, ['show', name])).values).toMatchObject([{ path: 'hello.txt', size: 6 }])
     expect(await mplpHere(folder, ['why', 'absent.txt'])).toMatchObject({ code: 1, out: '' })
+  })
+
+  it('tells of a file that was deleted what it was, when it went and by whom', async () => {
+    const other = tempFolder()
+    await mplpHere(other, ['init'])
+    await mplpHere(other, ['run', 'flow.json'])
+    rmSync(join(other, 'hello.txt'))
+    await mplpHere(other, ['drift', 'scan'])
+    await mplpHere(other, ['drift', 'reconcile', 'hello.txt', '--strategy', 'files'])
+    const deleted = { at: expect.stringMatching(/Z$/), actor: 'drift', reason: 'reconciled by hand: files' }
+    const { values } = await hereJson(other, ['show', './hello.txt'])
+    expect(values).toMatchObject([{ path: 'hello.txt', size: 6, deleted }])
+    expect((await mplpHere(other, ['why', 'hello.txt'])).out).toMatch(/hello\.txt \(deleted\)\n$/)
+    expect((await mplpHere(other, ['history', 'hello.txt'])).out).toMatch(/ deleted +reconciled by hand: files\n$/)
   })
 
   it('tells of each link in its chain what it is once, and how it stands', async () => {

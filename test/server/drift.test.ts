@@ -118,6 +118,29 @@ describe('files that runs write', () => {
     expect(node?.data).toMatchObject({ path: 'a.txt', written_by: expect.any(String) })
   })
 
+  it('are told of when they were deleted: what they were, when they went, and by what', async () => {
+    const { ask } = await serving({}, { root: tempFolder() })
+    const flow = flowOf({
+      write: file({ operation: 'write', path: 'b.txt', content: 'b\n' }),
+      drop: { ...file({ operation: 'delete', path: 'b.txt' }), after: ['write'] },
+    })
+    await ask('POST', '/runs', flow)
+    await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    const deleted = { at: expect.stringMatching(/Z$/), actor: 'drift', revision: expect.any(Number) }
+    const told = (await ask('GET', '/objects/b.txt')).body as { deleted: { reason: string } }
+    expect(told).toMatchObject({ path: 'b.txt', size: 2, deleted })
+    const [, action] = /^a file was deleted by action (.+)$/.exec(told.deleted.reason)!
+    expect((await ask('GET', `/objects/${action}`)).body).toMatchObject({ step_id: flow.ids.drop })
+    expect((await ask('GET', '/objects/b.txt/why')).body).toContainEqual(
+      expect.objectContaining({ kind: 'file', says: 'b.txt', status: 'deleted' }),
+    )
+    expect((await ask('GET', '/objects/b.txt/history')).body).toMatchObject([{ after: { size: 2 } }, { before: {} }])
+    expect(await ask('GET', '/objects/c.txt')).toMatchObject({ status: 404 })
+    await ask('POST', '/runs', flowOf({ w: file({ operation: 'write', path: 'b.txt', content: 'again\n' }) }))
+    await expect.poll(async () => (await ask('GET', '/objects/b.txt')).body).toMatchObject({ size: 6 })
+    expect((await ask('GET', '/objects/b.txt')).body).not.toHaveProperty('deleted')
+  })
+
   it('go back, and what cannot is left, if it is asked for so', async () => {
     const root = tempFolder()
     const { ask } = await serving({}, { root })
