@@ -9,7 +9,7 @@ import { type Contender, contend, distinct, type Strategy, settle } from './conf
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { MOST_SHOWN } from './one-commit.ts'
-import { conflictDetected, conflictResolved } from './profiles/map.ts'
+import { type ConflictTold, conflictDetected, conflictResolved } from './profiles/map.ts'
 import { claimedBy, contender, type LiveSession, subjectOf } from './session.ts'
 import { setAction } from './set-action.ts'
 import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
@@ -20,7 +20,8 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
     const { resource, contenders } = clash
     const conflict_id = run.graph.clock.uuid()
     const roles = contenders.map(({ role_id }) => role_id)
-    decided.events.push(conflictDetected(subjectOf(run, session), { conflict_id, resource, roles }))
+    const told = { conflict_id, resource_type: typeOf(contenders, step), resource, roles }
+    decided.events.push(conflictDetected(subjectOf(run, session), told))
     const settled = settle(contenders, session.options.conflicts!)
     const candidates = distinct(contenders).map(idOf)
     if (!settled) return ask(run, step, { conflict_id, resource, contenders, candidates }, decided)
@@ -101,6 +102,10 @@ export const isSettling = (flight: Flight): flight is Settling => flight.settles
 /** What answers to one step contend for. */
 const answersTo = (step: string): string => `step:${step}`
 
+/** Answers to one step contend for its output; for what several steps write, results of several do. A name tells neither: a flow may call what it writes `step:…`. */
+const typeOf = (contenders: readonly Contender[], step: string): ConflictTold['resource_type'] =>
+  contenders.every(({ step_id }) => step_id === step) ? 'step_output' : 'resource'
+
 interface Clash {
   readonly resource: string
   readonly contenders: readonly Contender[]
@@ -137,9 +142,9 @@ function stands(
   decided: Decided,
 ): void {
   decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
-  const hasLost = (id: string) => session.lost.get(id)?.includes(resource)
+  const isOfStep = typeOf(contenders, step) === 'step_output'
+  const hasLost = (id: string) => !isOfStep && session.lost.get(id)?.includes(resource)
   const losers = new Set(contenders.map(idOf).filter((id) => id !== winner.action_id && !hasLost(id)))
-  const isOfStep = resource === answersTo(step)
   for (const id of losers) {
     if (!isOfStep) append(session.lost, id, resource) // what else it wrote may still stand
     const lost = session.lost.get(id)
@@ -147,7 +152,7 @@ function stands(
   }
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
   if (isOfStep) session.answers.set(step, left(session.answers.get(step)))
-  if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))
+  else if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))
 }
 
 /** Asks a person whether the first candidate's result shall stand. */
@@ -162,8 +167,9 @@ function ask(run: LiveRun, step: string, conflict: Asking, decided: Decided): vo
   const flight: Flight = { step, action, execution_id: uuid(), attempt: 1, settles }
   actionStarts(run, flight, decided)
   const whose = conflict.contenders.find((one) => one.action_id === candidates[0])!.participant_id
-  const what = resource === answersTo(step) ? run.graph.get('step', step)!.data.description : resource
-  const shown = { ...action.params, results: resultsShown(conflict.contenders) }
+  const resource_type = typeOf(conflict.contenders, step)
+  const what = resource_type === 'step_output' ? run.graph.get('step', step)!.data.description : resource
+  const shown = { ...action.params, resource_type, results: resultsShown(conflict.contenders) }
   const question = {
     action_id,
     digest: digestOfJson({ ...shown, plan_id: run.plan, conflict_id }),

@@ -673,7 +673,7 @@ describe('results that contend', () => {
     ]
     expect(question!.shows).toMatchObject({
       tool: 'resolve_conflict',
-      arguments: { resource: `step:${plan.ids.judge}`, results },
+      arguments: { resource_type: 'step_output', resource: `step:${plan.ids.judge}`, results },
     })
     await runtime.decide(question!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
     await runtime.close()
@@ -706,7 +706,11 @@ describe('results that contend', () => {
     await proven(events, store, context.context_id)
   })
 
-  it('are found between steps that write the same and do not wait for each other', async () => {
+  it.each<[string, (step: string) => string]>([
+    ['readme', () => 'readme'],
+    ['step:readme', () => 'step:readme'],
+    ['step: and the id of one of them', (step) => `step:${step}`],
+  ])('are found between steps that write the same, called %s, and do not wait for each other', async (_, called) => {
     const base = given({
       mode: 'swarm',
       participants: ['ann:dev', 'bob:dev'],
@@ -714,23 +718,20 @@ describe('results that contend', () => {
       functions: { left: () => 'L', right: () => 'R', after: () => 'A' },
     })
     const { left, right, after } = base.plan.ids
-    const writes = { [left!]: ['readme'], [right!]: ['readme'], [after!]: ['readme', 'log'] }
-    const session = { conflicts: { writes, strategies: ['timestamp'] as const } }
+    const resource = called(right!)
+    const writes = { [left!]: [resource], [right!]: [resource], [after!]: [resource, 'log'] }
+    const session = { conflicts: { writes, ranks: { ann: 2, bob: 1 } } }
     const options = base.options()
     const { success, events, output } = await runMultiAgentFlow({ ...options, flow: { ...options.flow!, session } })
     expect(success).toBe(true)
     const [detected, resolved, ...others] = mapEvents(events).filter(({ event_type }) =>
       event_type.startsWith('MAPConflict'),
     )
-    expect(detected!.payload).toMatchObject({
-      resource: 'readme',
-      resource_type: 'resource',
-      conflict_type: 'concurrent_write',
-    })
-    expect(resolved!.payload.resolution_strategy).toBe('timestamp')
+    expect(detected!.payload).toMatchObject({ resource, resource_type: 'resource', conflict_type: 'concurrent_write' })
+    expect(resolved!.payload.resolution_strategy).toBe('hierarchy')
     expect(others).toEqual([])
     expect(output!.steps).toEqual({ [left!]: 'L', [right!]: 'R', [after!]: 'A' })
-    expect(output!.resources).toMatchObject({ readme: { step_id: after, output: 'A' }, log: { step_id: after } })
+    expect(output!.resources).toMatchObject({ [resource]: { step_id: after, output: 'A' }, log: { step_id: after } })
     await proven(events, base.store, base.context.context_id)
   })
 })

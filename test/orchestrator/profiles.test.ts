@@ -147,7 +147,12 @@ describe('the multi-agent profile', () => {
       broadcastSent(subject, session.seats, ['s']),
       turnDispatched(subject, { ...turn, token_id: id() }, 's'),
       ...turnCompleted(subject, turn, 's', { status: 'expired', error: { code: 'x', message: 'y' } }),
-      conflictDetected(subject, { conflict_id: id(), resource: 'step:s', roles: [role_id] }),
+      conflictDetected(subject, {
+        conflict_id: id(),
+        resource_type: 'step_output',
+        resource: 'step:s',
+        roles: [role_id],
+      }),
       conflictResolved(subject, id(), 'voting', role_id),
       mapEnd(subject, 'completed', 1),
     ]

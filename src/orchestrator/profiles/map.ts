@@ -66,14 +66,19 @@ export function broadcastSent(
 
 export interface ConflictTold {
   readonly conflict_id: string
+  /** Is it what a step gives, or something that the flow has given a name? */
+  readonly resource_type: 'step_output' | 'resource'
   readonly resource: string
   readonly roles: readonly string[]
 }
 
-export const conflictDetected = (subject: MapSubject, { conflict_id, resource, roles }: ConflictTold): EventDraft =>
+export const conflictDetected = (
+  subject: MapSubject,
+  { conflict_id, resource_type, resource, roles }: ConflictTold,
+): EventDraft =>
   mapDraft(subject, 'MAPConflictDetected', {
     conflict_id,
-    resource_type: resource.startsWith('step:') ? 'step_output' : 'resource',
+    resource_type,
     resource,
     conflicting_roles: roles,
     conflict_type: 'concurrent_write',
