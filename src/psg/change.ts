@@ -508,6 +508,5 @@ export type Signal = {
   readonly signal_id: string
   readonly name: string
   readonly payload: Json
-  readonly target?: string
   readonly taken?: true
 }

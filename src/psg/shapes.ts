@@ -136,6 +136,6 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
   },
   finding: { finding_id: text, what: text, path: text, severity: text, found_at: time, digest: text },
   snapshot: { snapshot_id: text, name: text, revision: count, taken_at: time, plan_id: maybe(text) },
-  signal: { signal_id: text, name: text, payload: there, target: maybe(text), taken: maybe(flag) },
+  signal: { signal_id: text, name: text, payload: there, taken: maybe(flag) },
   child: { child_id: text, action_id: text, run_id: text },
 }

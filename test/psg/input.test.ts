@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import type { Signal } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
@@ -93,7 +94,7 @@ describe('psg: a commit that is none', () => {
     async (id) => {
       const { graph, context, store } = await world()
       const before = await storeContents(store)
-      const signal = { signal_id: id, name: 'n', payload: 1 }
+      const signal: Required<Omit<Signal, 'taken'>> = { signal_id: id, name: 'n', payload: 1 } // all that is ever written of one
       const refused = graph.commit([add('signal', id, signal)], by)
       await expect(refused).rejects.toBeInstanceOf(InvalidInput)
       expect(await storeContents(store)).toEqual(before)
