@@ -1,6 +1,8 @@
+import { MAX_OUTPUT_BYTES } from '../ael/outputs.ts'
 import { append } from '../protocol/append.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { perhaps } from '../protocol/fields.ts'
+import { type Json, roughBytes } from '../protocol/json.ts'
 import type { Binding, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
@@ -24,6 +26,19 @@ export function refuseUnlessTaken({ state }: ProjectGraph, run: Node<'run'>, nam
   const hint = perhaps(name, [...names]) || those([...names])
   const message = `is ${name}, a signal that no step of run ${run.id} waits for${hint}`
   throw new InvalidInput('signal', [{ path: 'name', rule: 'awaited', message, found: name }])
+}
+
+/** As JSON text, as large as the output of an action that a process carries out. The commit that takes it in has it as such, beside what else it tells. */
+const MOST_BYTES = MAX_OUTPUT_BYTES
+
+/** Throws InvalidInput for a payload that no commit could take in: it would lie there, and its run fail. */
+export function refuseUnlessCarried(payload: Json): void {
+  const rough = roughBytes(payload)
+  const isFarBeyond = rough > 4 * MOST_BYTES // its text may be more than a text can be, and a byte is estimated at less than four
+  const bytes = isFarBeyond ? rough : Buffer.byteLength(JSON.stringify(payload))
+  if (bytes <= MOST_BYTES) return
+  const message = `has ${bytes} bytes, more than ${MOST_BYTES}: keep it elsewhere, and give where it lies`
+  throw new InvalidInput('signal', [{ path: 'payload', rule: 'length', message }])
 }
 
 const MOST_TOLD = 10

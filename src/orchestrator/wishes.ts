@@ -15,7 +15,7 @@ import type { Resolver } from './bind.ts'
 import { missingBindings, type ProposeOptions, proposedAgain } from './propose-again.ts'
 import { type Question, questionsIn } from './questions.ts'
 import { refused, storeRequest } from './requests.ts'
-import { isAwaited, refuseUnlessTaken } from './signals.ts'
+import { isAwaited, refuseUnlessCarried, refuseUnlessTaken } from './signals.ts'
 import { commitStill, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
@@ -34,7 +34,7 @@ export interface Wishes {
   /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
-  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none is bound to. */
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none is bound to, and for more than 16 MiB. */
   signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
 
@@ -105,6 +105,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       open()
       refuseUnlessFit('signal', { name }, { name: needed(text) })
       const payload = plain(given, 'payload', 'signal')
+      refuseUnlessCarried(payload)
       const { graph, run } = await locateRun(id)
       const signal_id = clock.uuid()
       const phase = () => graph.get('run', run.id)?.data.phase

@@ -317,6 +317,39 @@ it('refuses a signal that is nested more deeply than a graph takes', async () =>
   expect((await run.result()).status).toBe('completed')
 })
 
+it.each([
+  ['of one byte each', 'x'],
+  ['of three', '文'],
+  ['that JSON writes in six', '\u0001'],
+])(
+  'hands over a signal as large as an output may be, and refuses a larger one, of characters %s',
+  async (_, character) => {
+    const runtime = await desk()
+    const run = await runtime.submit(flowOf({ one: { binding } }))
+    await run.rest()
+    const most = 16 * 1024 * 1024
+    const bytes = Buffer.byteLength(JSON.stringify(character)) - 2
+    const characters = character.repeat(Math.floor((most - 2) / bytes))
+    const whole = characters + 'x'.repeat(most - 2 - characters.length * bytes)
+    await expect(runtime.signal(run.run_id, 'go', `${whole}x`)).rejects.toMatchObject({
+      problems: [{ path: 'payload', rule: 'length', message: expect.stringContaining(`has ${most + 1} bytes`) }],
+    })
+    await runtime.signal(run.run_id, 'go', whole)
+    const { status, outputs } = await run.result()
+    expect(status).toBe('completed')
+    expect(Object.values(outputs)[0] === whole).toBe(true)
+  },
+)
+
+it('refuses a signal of more than a text can be', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(flowOf({ one: { binding } }))
+  const payload = Array.from({ length: 64 }, () => 'x'.repeat(10_000_000))
+  await expect(runtime.signal(run.run_id, 'go', payload)).rejects.toMatchObject({
+    problems: [{ path: 'payload', rule: 'length' }],
+  })
+})
+
 it('hands a signal to one of two steps that wait for it', async () => {
   const runtime = await desk()
   const flow = flowOf({ one: { binding }, two: { binding } })
