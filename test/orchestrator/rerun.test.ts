@@ -19,6 +19,7 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { dyingStore } from '../support/agents.ts'
 import { flowOf as plainFlow, runtimeOf } from '../support/flows.ts'
+import { inTime, passes, world } from '../support/on-a-clock.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const item = { type: 'object', properties: { item: { type: 'string' } }, required: ['item'] }
@@ -537,6 +538,23 @@ describe('what is asked of a run that goes on', () => {
     expect((await later.project.context(run.context_id)).revision).toBe(revision)
     const again = await later.rerun(run.run_id, { options: { deadline: '2402-01-01T00:00:00Z' } })
     expect(again.run_id).toBe(rerunIds(run.run_id).run)
+  })
+
+  it('is put before people for as long as the first question of its run, not for as long as that one and the next', async () => {
+    const { clock, start } = world({ fails: () => Promise.reject(new Error('no')) })
+    const runtime = await start()
+    const run = await runtime.submit(plainFlow({ fails: {} }, { approval: { expires_ms: 60_000 } }))
+    const [asked] = await runtime.waiting()
+    const { confirm_id } = asked!.confirm
+    await passes(clock, 10_000)
+    await runtime.decide(confirm_id, { status: 'rejected', decided_by_role: 'dba' })
+    await runtime.propose(run.plan_id)
+    await runtime.decide(confirm_id, { status: 'approved', decided_by_role: 'dba' })
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    await runtime.rerun(run.run_id)
+    const [again] = await runtime.waiting()
+    expect(Math.round((Date.parse(again!.expires_at!) - clock.now()) / 1_000)).toBe(60)
+    await inTime(clock, runtime.close())
   })
 
   it('is put before the same people again', async () => {
