@@ -7,6 +7,10 @@ import { isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>
+interface Node {
+  readonly host: string
+  readonly port: number
+}
 
 /**
  * A connection that comes back by itself, follows its store to another node of a cluster, and never sends a command twice unless it is told that
@@ -38,12 +42,26 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
     ...OURS,
     connectTimeout: timeoutMs,
     socketTimeout: timeoutMs, // silence while an answer is due: that connection is dead, however open it looks
-    retryStrategy: (attempt) => (state === 'open' ? Math.min(20 * 2 ** attempt, 1000) : null),
   }
-  const make = (): Redis =>
-    new Client({ ...address, ...settings, replyMapping: 'legacy' }).on('error', (error: unknown) => {
+  const given: Node = { host: address.host ?? 'localhost', port: address.port ?? 6379 }
+  /** Where the store was last. */
+  let node = given
+  const make = (): Redis => {
+    const client: Redis = new Client({
+      ...address,
+      ...node,
+      ...settings,
+      replyMapping: 'legacy',
+      retryStrategy(attempt) {
+        if (state !== 'open') return null
+        Object.assign(client.options, attempt % 2 === 0 ? given : node) // a node that is gone cannot say who has the store since
+        return Math.min(20 * 2 ** attempt, 1000)
+      },
+    })
+    return client.on('error', (error: unknown) => {
       trouble = error
     })
+  }
   const redis = make().on('ready', () => changed.wake())
   const listeners: { redis: Redis; heartbeat: NodeJS.Timeout }[] = []
 
@@ -93,11 +111,15 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
   }
 
   /** Once for all the commands that were on their way to the node we leave. */
-  function moveTo(node: { readonly host?: string; readonly port: number }): void {
-    const { host = redis.options.host, port } = node
+  function moveTo({ host = redis.options.host!, port }: Partial<Node> & Pick<Node, 'port'>): void {
     if (host === redis.options.host && port === redis.options.port) return
-    Object.assign(redis.options, { host, port })
-    redis.disconnect(true)
+    node = { host, port }
+    connectAnew()
+  }
+
+  /** Those that listen too: once the node that we leave is gone, they would hear nothing more. */
+  function connectAnew(): void {
+    for (const each of [redis, ...listeners.map((listener) => listener.redis)]) each.disconnect(true)
   }
 
   const connected = timer(timeoutMs)

@@ -9,6 +9,7 @@ import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { type RedisBackendOptions, redisBackend } from '../../src/vsl/redis.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { child } from '../support/child.ts'
+import { cuttingProxy } from '../support/cutting-proxy.ts'
 import { freePort } from '../support/private-server.ts'
 import { itOwns, privateRedis } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -110,41 +111,45 @@ describe('a Redis store asks of its server', () => {
   })
 })
 
-describe('a Redis cluster of two nodes', () => {
-  /** Two nodes that know each other; the first has every slot. */
-  async function twoNodes() {
-    const nodes = [await privateRedis({ cluster: true }), await privateRedis({ cluster: true })] as const
-    const [one, two] = [new Redis(nodes[0].url), new Redis(nodes[1].url)]
-    await two.call('CLUSTER', 'FLUSHSLOTS')
-    await two.call('CLUSTER', 'MEET', '127.0.0.1', new URL(nodes[0].url).port)
-    for (const redis of [one, two])
-      await expect
-        .poll(async () => String(await redis.call('CLUSTER', 'INFO')).split('\r\n'), { timeout: 20_000 })
-        .toEqual(expect.arrayContaining(['cluster_state:ok', 'cluster_known_nodes:2']))
-    const slot = String(await one.call('CLUSTER', 'KEYSLOT', '{mplp}:meta'))
-    return {
-      url: nodes[0].url,
-      one,
-      two,
-      /** Hands the slot of the store to the second node, with what is in it. */
-      async move() {
-        const [from, to] = await Promise.all(
-          [one, two].map((redis) => redis.call('CLUSTER', 'MYID') as Promise<string>),
-        )
-        await two.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from!)
-        await one.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to!)
-        const keys = (await one.call('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[]
-        const port = new URL(nodes[1].url).port
-        if (keys.length > 0) await one.call('MIGRATE', ['127.0.0.1', port, '', '0', '5000', 'KEYS', ...keys])
-        for (const redis of [two, one]) await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', to!)
-      },
-      async stop() {
-        for (const redis of [one, two]) redis.disconnect()
-        await Promise.all(nodes.map((node) => node.stop()))
-      },
-    }
+/** Two nodes that know each other; the first has every slot. */
+async function twoNodes() {
+  const nodes = [await privateRedis({ cluster: true }), await privateRedis({ cluster: true })] as const
+  const [one, two] = [new Redis(nodes[0].url), new Redis(nodes[1].url)]
+  await two.call('CLUSTER', 'FLUSHSLOTS')
+  await two.call('CLUSTER', 'MEET', '127.0.0.1', new URL(nodes[0].url).port)
+  for (const redis of [one, two])
+    await expect
+      .poll(async () => String(await redis.call('CLUSTER', 'INFO')).split('\r\n'), { timeout: 20_000 })
+      .toEqual(expect.arrayContaining(['cluster_state:ok', 'cluster_known_nodes:2']))
+  const slot = String(await one.call('CLUSTER', 'KEYSLOT', '{mplp}:meta'))
+  return {
+    url: nodes[0].url,
+    one,
+    two,
+    /** Hands the slot of the store to the second node, with what is in it. */
+    async move() {
+      const [from, to] = await Promise.all([one, two].map((redis) => redis.call('CLUSTER', 'MYID') as Promise<string>))
+      await two.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from!)
+      await one.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to!)
+      const keys = (await one.call('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[]
+      const port = new URL(nodes[1].url).port
+      if (keys.length > 0) await one.call('MIGRATE', ['127.0.0.1', port, '', '0', '5000', 'KEYS', ...keys])
+      for (const redis of [two, one]) await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', to!)
+    },
+    /** The second node dies, and the first takes the slot of the store in its place, as a replica would; what was in it is lost. */
+    async failOver() {
+      two.disconnect()
+      await nodes[1].kill()
+      await one.call('CLUSTER', 'SETSLOT', slot, 'NODE', (await one.call('CLUSTER', 'MYID')) as string)
+    },
+    async stop() {
+      for (const redis of [one, two]) redis.disconnect()
+      await Promise.all(nodes.map((node) => node.stop()))
+    },
   }
+}
 
+describe('a Redis cluster of two nodes', () => {
   it('is found whichever node is asked, and followed when it moves', { timeout: 60_000 }, async () => {
     const cluster = await twoNodes()
     try {
@@ -164,6 +169,47 @@ describe('a Redis cluster of two nodes', () => {
       const again = await redisBackend({ url: cluster.url })
       expect(await collect(again.feed())).toHaveLength(2)
       await again.close()
+    } finally {
+      await cluster.stop()
+    }
+  })
+})
+
+describe('a Redis cluster whose nodes go away', () => {
+  it('is heard at the node that has the store, also without the one that was named', { timeout: 60_000 }, async () => {
+    const cluster = await twoNodes()
+    const named = await cuttingProxy(cluster.url)
+    try {
+      await cluster.move()
+      const backend = await redisBackend({ url: named.url })
+      await backend.commit(append('g', 0, 'before'))
+      await named.refuse()
+      const feed = backend.feed({ follow: true })[Symbol.asyncIterator]()
+      expect((await feed.next()).value.body).toBe('before')
+      const next = feed.next()
+      for (let i = 0; i < 2; i++) await backend.head('g') // answered after the follower's last, empty page
+      await backend.commit(append('g', 1, 'after'))
+      expect((await next).value.body).toBe('after')
+      await backend.close()
+    } finally {
+      await named.close()
+      await cluster.stop()
+    }
+  })
+
+  it('is asked again at the node that was named once the one that had the store is gone', {
+    timeout: 60_000,
+  }, async () => {
+    const cluster = await twoNodes()
+    try {
+      const backend = await redisBackend({ url: cluster.url })
+      await cluster.move()
+      await backend.commit(append('g', 0))
+      await cluster.failOver()
+      await expect
+        .poll(() => backend.head('g').catch(() => undefined), { timeout: 10_000 })
+        .toEqual({ revision: 0, token: 0 })
+      await backend.close()
     } finally {
       await cluster.stop()
     }
