@@ -3,7 +3,7 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
-import { isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
+import { isRefusal, isUnsent, movedTo, redisError, replyCode } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>
@@ -88,7 +88,11 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
       if (error instanceof MplpError) throw error
       const moved = movedTo(error)
       if (moved) moveTo(moved)
-      else if (isRefusal(error)) throw redisError(what, error)
+      else if (isRefusal(error)) {
+        // A master that steps down keeps its connections, while its address may lead to the new one by now.
+        if (replyCode(error) === 'READONLY') connectAnew()
+        throw redisError(what, error)
+      }
       const sent = moved === undefined && !isUnsent(error)
       if (sent) trouble = error
       await nextTurn() // it broke just now: its status will soon say so
@@ -117,7 +121,7 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
     connectAnew()
   }
 
-  /** Those that listen too: once the node that we leave is gone, they would hear nothing more. */
+  /** Those that listen too: once the node that we leave is gone, or on its own, they would hear nothing more. */
   function connectAnew(): void {
     for (const each of [redis, ...listeners.map((listener) => listener.redis)]) each.disconnect(true)
   }

@@ -13,6 +13,8 @@ export interface CuttingProxy {
   cutReply(match?: Match): Promise<void>
   /** The next request that matches does not reach the server, and the connection is cut. Resolves when that has happened. */
   cutRequest(match?: Match): Promise<void>
+  /** New connections lead there, as those to a name do that was given another address; those that stand stay. */
+  leadTo(target: string): void
   /** Holds everything back for so long, both ways. */
   delay(ms: number): void
   /** Cuts every connection there is. */
@@ -31,8 +33,8 @@ interface Trap {
 
 /** `target` is a URL or `host:port`. */
 export async function cuttingProxy(target: string): Promise<CuttingProxy> {
-  const address = new URL(target.includes('://') ? target : `tcp://${target}`)
-  const { hostname, port: targetPort } = address
+  const address = addressOf(target)
+  let { hostname, port: targetPort } = address
   const port = await freePort()
   const pairs = new Set<readonly [Socket, Socket]>()
   let traps: Trap[] = []
@@ -112,6 +114,9 @@ export async function cuttingProxy(target: string): Promise<CuttingProxy> {
     get connections() {
       return connections
     },
+    leadTo(target) {
+      ;({ hostname, port: targetPort } = addressOf(target))
+    },
     cutReply: (match) => trap(true, match),
     cutRequest: (match) => trap(false, match),
     delay(ms) {
@@ -123,3 +128,5 @@ export async function cuttingProxy(target: string): Promise<CuttingProxy> {
     close: refuse,
   }
 }
+
+const addressOf = (target: string): URL => new URL(target.includes('://') ? target : `tcp://${target}`)

@@ -275,6 +275,27 @@ describe('a Redis server that says no', () => {
     await backend.close()
   })
 
+  it('because it is no master any more is left for the one to which its address leads by now', async () => {
+    const [old, young] = [await privateRedis(), await privateRedis()]
+    const name = await cuttingProxy(old.url)
+    const backend = await redisBackend({ url: name.url })
+    await backend.commit(append('g', 0))
+    await withClient(old.url, (redis) => redis.config('SET', 'repl-diskless-sync-delay', '0'))
+    await withClient(young.url, async (redis) => {
+      await redis.replicaof('127.0.0.1', new URL(old.url).port)
+      await expect.poll(() => redis.hget('{mplp}:heads', 'g')).toBe('1 0')
+      await redis.replicaof('NO', 'ONE')
+    })
+    name.leadTo(young.url)
+    await withClient(old.url, (redis) => redis.replicaof('127.0.0.1', new URL(young.url).port))
+    await expect(backend.commit(append('g', 1))).rejects.toThrow(/connect to the master/)
+    await backend.commit(append('g', 1))
+    expect(await collect(backend.feed())).toHaveLength(2)
+    await backend.close()
+    await name.close()
+    await Promise.all([old.stop(), young.stop()])
+  })
+
   itOwnsRedis('because its certificate is not trusted is refused, and opened with one that is', async ({ url }) => {
     const folder = tempFolder()
     const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
