@@ -96,7 +96,7 @@ const OURS = {
   stringNumbers: false,
   replyMapping: 'legacy',
   enableAutoPipelining: false,
-  reconnectOnError: null,
+  reconnectOnError: (error: Error) => replyCode(error) === 'READONLY', // a master that steps down keeps its connections
   commandTimeout: undefined,
 } as const satisfies RedisOptions
 

@@ -518,6 +518,27 @@ describe('bus/redis', () => {
     })
   })
 
+  it('goes on with the master to which the address leads once the old one is a replica', async () => {
+    const [old, young] = [await privateRedis(), await privateRedis()]
+    const name = await cuttingProxy(old.url)
+    await withBus({ url: name.url, onError: () => undefined }, async (bus, { redis: there, key }) => {
+      await bus.publish([delivery(1)])
+      await there.config('SET', 'repl-diskless-sync-delay', '0')
+      const taker = new Redis(young.url)
+      await taker.replicaof('127.0.0.1', new URL(old.url).port)
+      await until(async () => (await taker.xlen(key)) === 1)
+      await taker.replicaof('NO', 'ONE')
+      name.leadTo(young.url)
+      await there.replicaof('127.0.0.1', new URL(young.url).port)
+      await expect(bus.publish([delivery(2)])).rejects.toThrow(Unavailable)
+      await expect.poll(() => bus.publish([delivery(2)]).catch((error: unknown) => error)).toBeUndefined()
+      expect(await taker.xlen(key)).toBe(2)
+      taker.disconnect()
+    })
+    await name.close()
+    await Promise.all([old.stop(), young.stop()])
+  })
+
   itOnItsOwn('loses nothing over a restart in the middle of 10,000 events', async (server) => {
     const prefix = freshPrefix()
     const onError = () => undefined
