@@ -1,6 +1,7 @@
+import { statSync } from 'node:fs'
 import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { OutcomeUnknown, Refused, Unavailable } from '../protocol/errors.ts'
 import { damaged, fileError } from './file-errors.ts'
 import { type Line, type LineText, type RawLine, sealed, sealedLine, unsealed } from './file-lines.ts'
 import { makeFolderDurably, replaceDurably, syncFolder } from './file-sync.ts'
@@ -11,7 +12,10 @@ export interface Journal {
   readonly last: number
   /** The first line there is. */
   readonly first: number
-  /** Throws Unavailable once a write has failed halfway: what is on the disk is not known before it is read again. */
+  /**
+   * Throws Unavailable once a write has failed halfway: what is on the disk is not known before it is read again. Throws Refused while the file that
+   * grows is not the one that was opened.
+   */
   check(): void
   /** All of these lines or none; on the disk when it returns. Not to be called before the last call has settled. */
   append(texts: readonly LineText[]): Promise<void>
@@ -53,11 +57,13 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
   if (fresh) segments.push(fresh.segment)
   let active = segments.at(-1) as Segment
   let file = fresh?.file ?? (await open(active.path, 'r+'))
+  let inode: bigint
   let broken: unknown
   /** Settles when the file that is being replaced is. */
   let replacing: Promise<void> | undefined
   try {
     if (fresh) await syncFolder(folder)
+    inode = await inodeOf(file)
     active.starts = await mended(file, active, certain)
     if (active.starts.length === 1) await checkEnd(segments.at(-2), active.first)
   } catch (error) {
@@ -117,6 +123,9 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
   const check = () => {
     if (broken !== undefined)
       throw new Unavailable(folder, 'an earlier write failed halfway, open the store again', { cause: broken })
+    // As git does that checks out another commit: what went on into the old file would be kept by nobody.
+    if (statSync(active.path, { bigint: true, throwIfNoEntry: false })?.ino !== inode)
+      throw new Refused(`${active.path} was removed or replaced while it was open`, 'open the store again')
   }
 
   return {
@@ -159,6 +168,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
       })
       try {
         await syncFolder(folder)
+        inode = await inodeOf(next.file)
         const full = file
         file = next.file
         active = next.segment
@@ -286,6 +296,8 @@ async function lineStarts(segment: Segment): Promise<number[]> {
 }
 
 const NEWLINE = 10
+
+const inodeOf = async (file: FileHandle): Promise<bigint> => (await file.stat({ bigint: true })).ino
 
 async function writeAll(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -69,6 +70,24 @@ describe('a folder that is open', () => {
       await backend.close()
       expect(existsSync(path)).toBe(false)
     }
+  })
+
+  it('is written to no more once its journal is another file, as git leaves it that has checked out another commit', async () => {
+    const path = freshPath()
+    const backend = await fileBackend({ path, onError: () => undefined })
+    const lease = await backend.acquire('h', thisHolder('me'), 1000)
+    await backend.commit(append('g', 0))
+    const file = join(path, 'journal/000000000001.jsonl')
+    copyFileSync(file, `${file}.tmp`)
+    renameSync(`${file}.tmp`, file)
+    await expect(backend.commit(append('g', 1))).rejects.toThrow(Refused)
+    await expect(backend.set('k', 1)).rejects.toThrow(Refused)
+    await expect(backend.delete('k')).rejects.toThrow(Refused)
+    await expect(backend.release(lease!)).rejects.toThrow(Refused)
+    await backend.close()
+    const again = await fileBackend({ path })
+    await again.commit(append('g', 1))
+    await again.close()
   })
 
   it('gets no more files of values either, once it was removed', async () => {
