@@ -62,6 +62,7 @@ export async function exportPack(
   const root = sha256(sums)
   files.set('integrity/pack.sha256', `${root}\n`)
   refuseTooLarge(plan, files)
+  await located(project, run) // or a trim has taken away meanwhile what was to be read
   await write(join(folder, 'pack'), files)
   await write(folder, new Map([[POINTERS, pointers]]))
   return { folder, files: [...files.keys()].sort(), events: events.length, root }
@@ -142,7 +143,9 @@ async function contextOf(graph: ProjectGraph, run: string): Promise<Json> {
   const end =
     (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')?.revision ?? graph.revision
   const past = (await graph.history('context', graph.id)).filter(({ revision }) => revision <= end)
-  return (past.findLast(({ after }) => after?.status === 'active') ?? past.at(-1))!.after!
+  const had = past.findLast(({ after }) => after?.status === 'active') ?? past.at(-1)
+  if (!had) throw new NotFound('run', run) // taken away meanwhile
+  return had.after!
 }
 
 /** What has a family and is this plan's or no plan's, in the order of the stamps. */

@@ -10,11 +10,16 @@ import { exportPack } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
 import { rollback } from '../../src/orchestrator/rollback.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
+import { trim } from '../../src/orchestrator/trim.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { collect } from '../contracts/backend/given.ts'
+import { ran, SOON } from '../orchestrator/ended-contexts.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
+import { faultyBackend } from '../support/faulty-backend.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -244,6 +249,26 @@ describe('an evidence pack', () => {
       expect((await verifyPack(folder)).outcome).toBe('ADMISSIBLE')
     }
     await runtime.close()
+  })
+
+  it('is not written without what a trim takes away meanwhile, whenever that is', async () => {
+    for (let at = 0; ; at++) {
+      const inner = memoryBackend()
+      await ran(inner)
+      const [plan] = await collect(inner.scan('id/plan/', { limit: 1 }))
+      let calls = Number.NEGATIVE_INFINITY
+      const trims = async () => void (await trim(inner, SOON))
+      const store = faultyBackend(inner, () => (calls++ === at ? 1 : undefined), { sleep: trims })
+      const [project, folder] = [await openProject(store), tempFolder()]
+      calls = 0
+      const written = exportPack(project, plan![0].slice('id/plan/'.length), folder).then(
+        async () => (await verifyPack(folder)).outcome,
+        (error) => error,
+      )
+      const outcome = await written
+      expect(outcome, `at call ${at}`).toEqual(calls > at ? expect.any(NotFound) : 'ADMISSIBLE')
+      if (calls <= at) break
+    }
   })
 
   it('is not written over another, nor for a run that is not there', async () => {
