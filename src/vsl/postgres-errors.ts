@@ -13,6 +13,9 @@ export const isLost = (error: unknown): boolean => /^$|^08|^57P|^58|^XX/.test(sq
 export const TIME_UP = 'Query read timeout'
 export const isTimeUp = (error: unknown): boolean => error instanceof Error && error.message === TIME_UP
 
+/** It is a standby, perhaps since a moment ago: its address may lead to the primary by the next connection. */
+export const isReadOnly = (error: unknown): boolean => sqlState(error) === '25006'
+
 /** An error of ours whose cause is that a value would have become null. */
 export const isNullRefused = (error: unknown): boolean => error instanceof Refused && sqlState(error.cause) === '23502'
 
@@ -40,6 +43,7 @@ export function postgresError(what: string, error: unknown): MplpError {
 }
 
 const NOT_NOW: Readonly<Record<string, string>> = {
+  '25006': 'it only lets us read; connect to the primary',
   '40001': 'too many others write the same keys; try again later',
   '40P01': 'too many others write the same keys; try again later',
   '53100': 'its disk is full',
@@ -51,7 +55,6 @@ const NOT_NOW: Readonly<Record<string, string>> = {
 }
 
 const NEVER: Readonly<Record<string, readonly [string, string]>> = {
-  '25006': ['only lets us read', 'connect to the primary'],
   '28000': ['does not let this user in', 'check the user in the URL, and pg_hba.conf'],
   '28P01': ['does not accept the password', 'check user and password in the URL'],
   '3D000': ['has no such database', 'create it, or name another one in the URL'],

@@ -1,6 +1,6 @@
-import type { Client } from 'pg'
+import { type Client, Pool } from 'pg'
 import { describe, expect } from 'vitest'
-import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
+import { FencedOut, KeyExists, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
 import { commitEntry, commitLone } from '../../src/vsl/postgres-tables.ts'
@@ -296,16 +296,31 @@ describe('commits on Postgres', () => {
     await store.close()
   })
 
-  itOnPostgres('are refused, with the remedy, by a server that only lets us read', async (url) => {
+  itOnPostgres('wait, and are told the remedy, while a server only lets us read', async (url) => {
     const schema = freshSchema()
     await (await postgresBackend({ url, schema })).close()
     const readOnly = new URL(url)
     readOnly.searchParams.set('options', '-c default_transaction_read_only=on')
     const store = await postgresBackend({ url: readOnly.href, schema })
-    await expect(store.commit(append('g', 0))).rejects.toThrow(Refused)
-    await expect(store.set('k', 1)).rejects.toThrow(Refused)
+    for (const call of [() => store.commit(append('g', 0)), () => store.set('k', 1)]) {
+      const error = await call().catch((error) => error)
+      expect(error).toBeInstanceOf(Unavailable)
+      expect(error.message).toContain('connect to the primary')
+    }
     expect(await store.head('g')).toEqual({ revision: 0, token: 0 })
     await store.close()
+  })
+
+  itOnPostgres('land by a connection of their own after one that led to a standby', async (url) => {
+    const pool = new Pool({ connectionString: url, max: 2 })
+    const store = await postgresBackend({ pool, schema: freshSchema() })
+    const client = await pool.connect()
+    await client.query('set default_transaction_read_only = on')
+    client.release()
+    await expect(store.commit(append('g', 0))).rejects.toThrow(Unavailable)
+    await store.commit(append('g', 0))
+    await store.close()
+    await pool.end()
   })
 
   itOnPostgres('keep the order of a stream in the feed, even if an older transaction writes later', async (url) => {
