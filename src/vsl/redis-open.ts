@@ -3,9 +3,7 @@ import { causeOf } from '../protocol/cause.ts'
 import { Refused } from '../protocol/errors.ts'
 import { noDatabase } from '../protocol/redis-address.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
-import { type Keys, OPEN, run } from './redis-scripts.ts'
-
-export const SCHEMA = 1
+import { type Keys, OPEN, run, SCHEMA } from './redis-scripts.ts'
 
 /** Refuses a server that would throw our keys away; tells whether what it acknowledges outlasts its machine's power. */
 export async function checkSettings(redis: Redis, what: string, trustConfig: boolean): Promise<{ durable: boolean }> {

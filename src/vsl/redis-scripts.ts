@@ -25,6 +25,12 @@ export async function run(
 
 const script = (lua: string): Script => ({ lua, sha: hash('sha1', lua, 'hex') })
 
+/** The version of what is written here. */
+export const SCHEMA = 1
+
+/** One that writes, with meta as the last of its KEYS: what goes into a store that was emptied while it was open would be nobody's. */
+const writing = (lua: string): Script => script(`redis.call('HSETNX', KEYS[#KEYS], 'schema', '${SCHEMA}')\n${lua}`)
+
 /**
  * How a store lies in Redis. Every name carries the same hash tag, so a store lives in one slot; all names are fixed, so every script can say
  * which it touches.
@@ -89,11 +95,11 @@ return ARGV[1]
 export const FORGET = 'forget'
 
 /**
- * KEYS: heads, journal, places, values, value-keys. ARGV: the channel, how many writes, their streams, then for each write: expected, fence or '',
+ * KEYS: heads, journal, places, values, value-keys, meta. ARGV: the channel, how many writes, their streams, then for each write: expected, fence or '',
  * entry or '' or FORGET, how many inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: every
  * condition is checked before the first change, and what changes goes in as few calls as it can, for calls are what a script costs.
  */
-export const COMMIT = script(`
+export const COMMIT = writing(`
 local heads, journal, places, values, order = unpack(KEYS)
 local MANY = 4000 -- unpack has a limit
 local function parts(list, act)
@@ -181,14 +187,14 @@ end)
 return verdicts
 `)
 
-/** KEYS: a hash and its order. ARGV: key, value. */
-export const PUT = script(`
+/** KEYS: a hash and its order, meta. ARGV: key, value. */
+export const PUT = writing(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], '0', ARGV[1])
 `)
 
-/** KEYS: those of blobs, and their times. ARGV: digest, and its bytes or nothing. Returns whether it is there now. */
-export const PUT_BLOB = script(`
+/** KEYS: those of blobs, their times, and meta. ARGV: digest, and its bytes or nothing. Returns whether it is there now. */
+export const PUT_BLOB = writing(`
 local blobs, order, times = unpack(KEYS)
 local digest, bytes = unpack(ARGV)
 if bytes then
@@ -202,7 +208,7 @@ redis.call('HSET', times, digest, string.format('%.0f', time[1] * 1000 + math.fl
 return 1
 `)
 
-/** KEYS: as above. ARGV: for how long nobody may have put them, and digests. Returns those that it took away. */
+/** KEYS: those of blobs, and their times. ARGV: for how long nobody may have put them, and digests. Returns those that it took away. */
 export const FORGET_BLOBS = script(`
 local blobs, order, times = unpack(KEYS)
 local time = redis.call('TIME')
@@ -226,11 +232,11 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 `)
 
 /**
- * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token and the revision; or, while somebody else holds the stream, the
+ * KEYS: heads, leases, meta. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token and the revision; or, while somebody else holds the stream, the
  * present token, the revision and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.
  * Tokens are taken from the clock: one that was given out and then lost, as by a failover, is not given out again.
  */
-export const ACQUIRE = script(`
+export const ACQUIRE = writing(`
 local stream, holder, id, ttl, gone = unpack(ARGV)
 local revision, token = string.match(redis.call('HGET', KEYS[1], stream) or '0 0', '^(%d+) (%d+)$')
 local time = redis.call('TIME')

@@ -11,9 +11,21 @@ import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
-import { checkDatabase, checkSettings, openKeys, refuseIfNewer, SCHEMA } from './redis-open.ts'
+import { checkDatabase, checkSettings, openKeys, refuseIfNewer } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
-import { ACQUIRE, COMMIT, DELETE, FORGET, FORGET_BLOBS, KEEP, keysOf, PUT, PUT_BLOB, run } from './redis-scripts.ts'
+import {
+  ACQUIRE,
+  COMMIT,
+  DELETE,
+  FORGET,
+  FORGET_BLOBS,
+  KEEP,
+  keysOf,
+  PUT,
+  PUT_BLOB,
+  run,
+  SCHEMA,
+} from './redis-scripts.ts'
 import { parsedValue } from './stored-json.ts'
 
 export interface RedisBackendOptions {
@@ -86,7 +98,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   const commits = grouped(
     {
       async commitBatch(writes) {
-        const touched = [keys.heads, keys.journal, keys.places, keys.values.hash, keys.values.order]
+        const touched = [keys.heads, keys.journal, keys.places, keys.values.hash, keys.values.order, keys.meta]
         const args = commitArguments(keys.news, writes)
         return verdictsOf(await connection.once(prefix, (redis) => run(redis, COMMIT, touched, args)))
       },
@@ -123,7 +135,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     },
     async set(key, value) {
       const text = textOf('value', value)
-      await connection.once(key, (redis) => run(redis, PUT, [keys.own.hash, keys.own.order], [key, text]))
+      await connection.once(key, (redis) => run(redis, PUT, [keys.own.hash, keys.own.order, keys.meta], [key, text]))
     },
     async delete(key) {
       await connection.once(key, (redis) => run(redis, DELETE, [keys.own.hash, keys.own.order], [key]))
@@ -158,7 +170,9 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     async acquire(stream, holder, ttlMs) {
       const args = [stream, JSON.stringify(holder), holder.id, Math.ceil(ttlMs)]
       const attempt = async (gone: string) =>
-        (await connection.ask((redis) => run(redis, ACQUIRE, [keys.heads, keys.leases], [...args, gone]))) as Answered
+        (await connection.ask((redis) =>
+          run(redis, ACQUIRE, [keys.heads, keys.leases, keys.meta], [...args, gone]),
+        )) as Answered
       let [token, revision, held] = await attempt('')
       // Another one that is gone by now may have been quicker.
       while (held !== undefined && holderIsGone(JSON.parse(held))) [token, revision, held] = await attempt(token)
@@ -183,7 +197,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
       const put = (...args: [Digest, Buffer?]) =>
-        connection.ask((redis) => run(redis, PUT_BLOB, blobKeys, args as (Digest | Buffer)[]))
+        connection.ask((redis) => run(redis, PUT_BLOB, [...blobKeys, keys.meta], args as (Digest | Buffer)[]))
       if ((await put(digest)) === 0) await put(digest, copy) // what is there already is not sent again
       return digest
     },

@@ -2,6 +2,8 @@ import { inspect } from 'node:util'
 import { describe, expect } from 'vitest'
 import { OutcomeUnknown, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
 import { redisBackend } from '../../src/vsl/redis.ts'
 import { append, bodies, collect, write } from '../contracts/backend/given.ts'
 import { cuttingProxy } from '../support/cutting-proxy.ts'
@@ -46,6 +48,22 @@ describe('a Redis store whose server dies', () => {
     await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 1, token: 0 })
     await backend.commit(append('g', 1))
     expect(await followed).toHaveLength(2)
+    await backend.close()
+  })
+
+  itOwnsRedis('can be opened by others also after it has lost everything under one that works on', async ({ url }) => {
+    const writes: readonly ((store: Backend) => Promise<unknown>)[] = [
+      (store) => store.commit(append('g', 0)),
+      (store) => store.set('k', 1),
+      (store) => store.putBlob(Buffer.from('b')),
+      (store) => store.acquire('g', thisHolder('h'), 1000),
+    ]
+    const backend = await redisBackend({ url })
+    for (const write of writes) {
+      await withClient(url, (redis) => redis.flushall())
+      await write(backend)
+      await (await redisBackend({ url, create: false })).close()
+    }
     await backend.close()
   })
 
