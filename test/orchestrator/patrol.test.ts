@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { passingFailure } from '../../src/ael/failure.ts'
-import { RuleViolation } from '../../src/protocol/errors.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, passes, world } from '../support/on-a-clock.ts'
@@ -141,7 +141,8 @@ describe('a plan that is withdrawn while its run waits', () => {
     const runtime = await start()
     const run = await runtime.submit(flowOf({ wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } }))
     expect(await inTime(clock, run.rest())).toBe('waiting')
-    await expect(runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })).rejects.toThrow(RuleViolation)
+    const refusal = runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })
+    await expect(refusal).rejects.toThrow(InvalidInput)
     await run.cancel()
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
     await inTime(clock, runtime.close())
