@@ -84,8 +84,15 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
       waits.push({ what: `the ${purpose === 'retry' ? 'next attempt at' : 'time'} ${due}`, due: Date.parse(due) })
   }
   for (const action of ofKind(nodes, 'action'))
-    if (!timed.has(action.id)) waits.push(...waitOf(graph, plan, action, until.get(action.id)))
+    if (!timed.has(action.id) && !isAskedAbout(graph, action, timed))
+      waits.push(...waitOf(graph, plan, action, until.get(action.id)))
   return waits
+}
+
+/** Its question was told already. One that was answered and taken in has no time left to run. */
+function isAskedAbout({ state }: ProjectGraph, { id }: Node<'action'>, timed: ReadonlySet<string>): boolean {
+  for (const confirm of state.referrers('action', id, 'CONFIRMS')) if (timed.has(confirm.id)) return true
+  return false
 }
 
 function waitForAnswer(graph: ProjectGraph, confirm: Node<'confirm'>): OwnWait {
@@ -103,13 +110,13 @@ function waitOf(
   action: Node<'action'>,
   until: string | undefined,
 ): readonly OwnWait[] {
-  const { action_id, step_id, status, attempts } = action.data
+  const { step_id, status, attempts } = action.data
   const step = stepNamed(graph, step_id)
   if (status === 'running') {
     const children = childrenOf(graph, action)
     return [{ what: `the step “${step}”, attempt ${attempts}`, ...(children.length > 0 && { children }) }]
   }
-  if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []
+  if (status !== 'waiting') return []
   const bindings = [...ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')]
   const signal = bindings.map(({ data }) => data.params.signal).find((name) => typeof name === 'string')
   if (signal === undefined) return [{ what: `the step “${step}”` }]

@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Question } from '../../src/orchestrator/questions.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
 import type { Binding } from '../../src/psg/change.ts'
@@ -157,6 +158,17 @@ describe('a wait for a signal with a timeout', () => {
 
   it('says what it waits for, and until when', async () => {
     const { runtime, run, store } = await begun()
+    const graph = await runtime.project.context(run.context_id)
+    const [[key]] = (await timersIn(store)) as [[string, unknown]]
+    const due = key.split('/')[1]
+    expect(waitsOf(graph, run.plan_id)).toEqual([{ what: `the signal paid until ${due}`, signal: 'paid' }])
+  })
+
+  it('says so too where a person was asked first', async () => {
+    const { runtime, run, store, clock } = await begun({ approval: 'ask' })
+    const [{ confirm }] = (await runtime.waiting()) as [Question]
+    await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: 'lead' })
+    await until(clock, () => run.phase === 'waiting')
     const graph = await runtime.project.context(run.context_id)
     const [[key]] = (await timersIn(store)) as [[string, unknown]]
     const due = key.split('/')[1]
