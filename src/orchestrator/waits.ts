@@ -6,6 +6,7 @@ import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
+import { heldUpBy } from './held-up.ts'
 import { openSignals } from './signals.ts'
 import { standingOf } from './standing.ts'
 
@@ -86,7 +87,18 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   for (const action of ofKind(nodes, 'action'))
     if (!timed.has(action.id) && !isAskedAbout(graph, action, timed))
       waits.push(...waitOf(graph, plan, action, until.get(action.id)))
-  return waits
+  return [...waits, ...standstill(graph, plan)]
+}
+
+/** What keeps the whole run from beginning anything, whatever its steps wait for. */
+function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
+  const id = graph.state.plan(plan)?.activeRun
+  const run = id === undefined ? undefined : graph.get('run', id)?.data
+  if (!run || run.ending || run.phase === 'undoing') return []
+  if (graph.get('plan', plan)?.data.status === 'draft')
+    return [{ what: `the plan ${plan}, which was sent back, to be proposed again` }]
+  const held = heldUpBy(graph, run.options)
+  return held ? [{ what: `the ${held.by} ${held.id}, which is ${held.status}, to be active` }] : []
 }
 
 /** Its question was told already. One that was answered and taken in has no time left to run. */

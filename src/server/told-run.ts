@@ -1,7 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { childrenIn } from '../orchestrator/children-under-way.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
-import { standingByChildren } from '../orchestrator/standing.ts'
+import { standingOf } from '../orchestrator/standing.ts'
 import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import type { Node, Run } from '../psg/change.ts'
 import { type EndedRun, originOf } from '../psg/ended-runs.ts'
@@ -56,6 +56,4 @@ export async function toldWithChildren(runtime: ComposedRuntime, handle: RunHand
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */
 const isStill = async (project: Project, graph: ProjectGraph, run: Node<'run'>): Promise<boolean> =>
-  run.data.phase === 'waiting' ||
-  run.data.phase === 'paused' ||
-  (await standingByChildren({ project }, graph, run)) === 'still'
+  run.data.phase === 'waiting' || run.data.phase === 'paused' || (await standingOf({ project }, graph, run)) === 'still'

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { passingFailure } from '../../src/ael/failure.ts'
 import type { FunctionSpec } from '../../src/ael/function.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { waitsOf } from '../../src/orchestrator/waits.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, collabDocument, contextDocument, planDocument, roleDocument, saying } from '../support/agents.ts'
@@ -36,6 +37,19 @@ describe('a run in a context that is suspended', () => {
     await goOn()
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
+
+  it('is said to wait for its context', async () => {
+    const { clock, slow, runtime, run, goOn } = await suspendedInTheFirst()
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const graph = await runtime.project.context(run.context_id)
+    expect(waitsOf(graph, run.plan_id)).toEqual([
+      { what: `the context ${run.context_id}, which is suspended, to be active` },
+    ])
+    await goOn()
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
   })
 
   it('goes on with its context though another of its steps waits', async () => {

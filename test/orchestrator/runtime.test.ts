@@ -11,6 +11,7 @@ import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { BINDING } from '../../src/orchestrator/submit-check.ts'
+import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import { problemsIn } from '../../src/protocol/fields.ts'
@@ -498,6 +499,8 @@ describe('an approval', () => {
     await runtime.decide(confirm, { status: 'rejected', decided_by_role: 'dba', reason: 'no backup' })
     const graph = await runtime.project.context(run.context_id)
     expect(graph.get('plan', run.plan_id)?.data.status).toBe('draft')
+    const again = `the plan ${run.plan_id}, which was sent back, to be proposed again`
+    expect(waitsOf(graph, run.plan_id)).toEqual([{ what: again }])
     expect((await runtime.propose(run.plan_id)).confirm_id).toBe(confirm)
     const decided = await runtime.decide(confirm, { status: 'approved', decided_by_role: 'dba' })
     expect(decided.decisions?.map((decision) => decision.status)).toEqual(['rejected', 'approved'])

@@ -451,6 +451,14 @@ describe('runs', () => {
     const listed = (await ask('GET', '/runs')).body as { readonly runs: readonly JsonObject[] }
     expect(listed.runs).toEqual(expect.arrayContaining([await one(asks), await one(waits)]))
 
+    const held = flowOf({ wait: { binding }, greet: { after: ['wait'] } })
+    await (await runtime.submit(held)).rest()
+    const { context_id } = held.plan
+    await runtime.call('context', { intent: 'suspend', context_id })
+    await runtime.signal(held.plan.plan_id, 'go')
+    const inactive = `the context ${context_id}, which is suspended, to be active`
+    expect(await one(held)).toMatchObject({ title, phase: 'running', waits_for: [inactive] })
+
     const desk = await openRuntime({ vsl: 'memory:' }, { mine: new Set() }) // nobody hears the wish
     onTestFinished(() => desk.close())
     const late = flowOf({ greet: {} })
