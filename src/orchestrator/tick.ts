@@ -169,7 +169,7 @@ function attemptFailed(
     const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }
     return stepGivenUp(run, flight, why, decided)
   }
-  const now = wait === 0 && !run.leaving && hasPlace(run, flight.action.action_type)
+  const now = wait === 0 && !run.leaving && !run.paused && hasRoom(run, flight)
   setAction(decided, flight.action.action_id, { failures, ...(!now && { status: 'waiting' }) })
   if (now) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)

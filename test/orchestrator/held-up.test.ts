@@ -7,7 +7,7 @@ import type { CollabMode } from '../../src/protocol/types.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, collabDocument, contextDocument, planDocument, roleDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
-import { inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const by = { status: 'approved', decided_by_role: 'somebody' } as const
 const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
@@ -61,6 +61,36 @@ describe('a run in a context that is suspended', () => {
     await until(clock, () => called.includes('two'))
     await runtime.signal(run.run_id, 'go')
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
+  })
+
+  it.each([
+    ['suspended', 'running'],
+    ['paused', 'paused'],
+  ] as const)('tries nothing again that fails while it is %s, though it need not wait for that', async (how, phase) => {
+    let tries = 0
+    const slow = door()
+    const { start, clock } = world({
+      one: async () => {
+        if (++tries > 1) return
+        await slow.opened
+        throw passingFailure('not yet')
+      },
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } as const
+    const run = await runtime.submit(flowOf({ one: {} }, { options: { retry } }))
+    await until(clock, () => tries === 1)
+    const { context_id, run_id } = run
+    if (how === 'paused') await runtime.pause(run_id)
+    else await runtime.call('context', { intent: 'suspend', context_id })
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect({ tries, phase: run.phase }).toEqual({ tries: 1, phase })
+    if (how === 'paused') await runtime.resume(run_id)
+    else await runtime.call('context', { intent: 'activate', context_id })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(tries).toBe(2)
     await inTime(clock, runtime.close())
   })
 
