@@ -93,16 +93,18 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
   for (const { data } of actions) {
     for (const spend of spentOn(data)) run.ledger.forfeit(spend)
     if (data.usage && !isEnded(data)) run.used.set(data.action_id, data.usage)
-    if (data.status === 'running') run.ledger.forfeit({ actions: 1, ...setApart(run, takenUp(run, data)) })
+    if (data.status !== 'running') continue
+    const onlyWaited = data.left_waiting === data.execution_id
+    run.ledger.forfeit({ ...(!onlyWaited && { actions: 1 }), ...setApart(run, takenUp(run, data)) })
   }
 }
 
-/** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */
+/** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made, unless it only waited. */
 function* spentOn({ action_type, settles, attempts, ended = [], usage }: ActionRecord): Iterable<Spend> {
   if (action_type === 'wait' || settles || attempts === 0) return // nobody carried it out
   for (const { status, attributes } of ended)
     if ((status === 'completed' && !attributes.cached) || attributes.spent || attributes.interrupted)
-      yield { actions: 1, ...(attributes.spent as Spend | undefined) }
+      yield { ...(!attributes.only_waited && { actions: 1 }), ...(attributes.spent as Spend | undefined) }
   if (usage) yield usage as Spend
 }
 

@@ -261,14 +261,14 @@ describe('a parent that is to be paused', () => {
 
 describe('a step that was cut off often', () => {
   /** Takes the run up again and again, each time by a process that ends so while the step waits for its child. */
-  async function takenUp(ends: readonly ('close' | 'die')[]) {
+  async function takenUp(ends: readonly ('close' | 'die')[], more: Parameters<typeof flowOf>[1] = {}) {
     const given = world({})
     let begun = 0
     const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
       begun++
       return (await child(flowOf(SIGNALLED, { chosen: { run: uuidOf(`${idempotency_key} child`) } }))).status
     }
-    const flow = flowOf({ parent: {} })
+    const flow = flowOf({ parent: {} }, more)
     for (const [i, end] of ends.entries()) {
       const process = await given.start(having({ parent }, given.clock))
       if (i === 0) await process.submit(flow)
@@ -287,6 +287,19 @@ describe('a step that was cut off often', () => {
     expect(await last.waiting()).toEqual([])
     await last.signal(child, 'go')
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    await inTime(clock, last.close())
+  })
+
+  it('uses up no more of its budget for that than it would have in one process', async () => {
+    const { clock, last, run, child } = await takenUp(['close', 'close'], { options: { budget: { actions: 1 } } })
+    await last.signal(child, 'go')
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    await inTime(clock, last.close())
+  })
+
+  it('has used up what died: whatever it did may have been done', async () => {
+    const { clock, last, run } = await takenUp(['die'], { options: { budget: { actions: 1 } } })
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
     await inTime(clock, last.close())
   })
 
