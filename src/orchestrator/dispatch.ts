@@ -6,6 +6,7 @@ import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { ActionRecord, Patch } from '../psg/change.ts'
 import { bindingOf } from './flight.ts'
 import { land } from './land.ts'
 import type { Flight, LiveRun, WayBack } from './live.ts'
@@ -13,7 +14,7 @@ import { outcomeOf, wholeOutput } from './outcome.ts'
 import { blanksIn, filledIn, THIS_STEP } from './references.ts'
 import { execution, roleOf, whereInRun } from './steps.ts'
 import { unasked } from './unasked.ts'
-import { linesTold, usageSoFar, uses } from './usage.ts'
+import { linesTold, saysUsage, usageUntold, uses } from './usage.ts'
 
 /** Carries an action out; its end, whatever it is, comes back through the inbox. A throw becomes an outcome here and only here. */
 export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
@@ -65,15 +66,12 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
     text.length <= INLINE_CHARACTERS
       ? { resume: state, resume_blob: undefined }
       : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
-  const usage = usageSoFar(run, action.action_id, spent)
-  const change = {
-    kind: 'node_update',
-    node: 'action',
-    id: action.action_id,
-    set: { ...set, ...(usage && { usage }) },
-  } as const
+  if (spent) saysUsage(run, action.action_id, spent)
+  const said = new Map<string, Patch<ActionRecord>>([...usageUntold(run)].map(([id, usage]) => [id, { usage }]))
+  said.set(action.action_id, { ...set, ...said.get(action.action_id) })
   const events = run.told.splice(0)
-  if (!(await land(run, { changes: [change, ...linesTold(run, events)], events, reason: 'checkpoint' })))
+  const changes = [...said].map(([id, set]) => ({ kind: 'node_update', node: 'action', id, set }) as const)
+  if (!(await land(run, { changes: [...changes, ...linesTold(run, events)], events, reason: 'checkpoint' })))
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 

@@ -1,4 +1,4 @@
-import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
+import type { Action, ActionResult, RetryPolicy, Spend } from '../ael/adapter.ts'
 import type { ActionLayer, Line } from '../ael/layer.ts'
 import type { Ledger, LedgerLimits } from '../ael/ledger.ts'
 import type { ActionError } from '../protocol/errors.ts'
@@ -69,6 +69,8 @@ export interface LiveRun {
   readonly line: Line | undefined
   /** What actions that have not ended have used up beside the attempt under way, by action. */
   readonly used: Map<string, JsonObject>
+  /** What the attempts under way have told of themselves that they have used up, by action. */
+  readonly soFar: Map<string, Spend>
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */

@@ -11,6 +11,7 @@ import type { Flight, LiveRun } from './live.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
 import { nextDue, ring, timerOf } from './timers.ts'
+import { linesTold, usageUntold } from './usage.ts'
 
 export interface RunnerOptions {
   /** Stops at the next boundary: what is under way may end, nothing new starts. */
@@ -85,11 +86,15 @@ const isStill = ({ flying, awaiting }: LiveRun): boolean => flying.size === awai
 async function leaveWaiting(run: LiveRun): Promise<void> {
   const flights = [...run.flying.values()]
   run.abort.abort(new Error('the runtime is closing')) // before anything is waited for: none of them comes back from its wait meanwhile
-  const changes = flights.map(({ action, execution_id }) => {
-    const set = { left_waiting: execution_id }
-    return { kind: 'node_update', node: 'action', id: action.action_id, set } as const
+  const used = usageUntold(run)
+  const changes = flights.map(({ action: { action_id: id }, execution_id }) => {
+    const usage = used.get(id)
+    const set = { left_waiting: execution_id, ...(usage && { usage }) }
+    return { kind: 'node_update', node: 'action', id, set } as const
   })
-  await land(run, { changes, events: [], reason: 'is left while it waits for children' })
+  const events = run.told.splice(0)
+  const reason = 'is left while it waits for children'
+  await land(run, { changes: [...changes, ...linesTold(run, events)], events, reason })
 }
 
 /** Something that the run may wait for has changed. */

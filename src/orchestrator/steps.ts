@@ -106,7 +106,8 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
 
 /** What its action has used up so far beside it, if anything. */
-export function keepUsage({ used }: LiveRun, { action: { action_id } }: Flight, decided: Decided): void {
+export function keepUsage({ used, soFar }: LiveRun, { action: { action_id } }: Flight, decided: Decided): void {
+  soFar.delete(action_id)
   const usage = used.get(action_id)
   if (usage) setAction(decided, action_id, { usage })
 }

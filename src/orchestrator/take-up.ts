@@ -47,6 +47,7 @@ export function takeUp(
       run.wake()
     }),
     used: new Map(),
+    soFar: new Map(),
     flying: new Map(),
     waiting: new Map(),
     parents: new Set(actions.filter((action) => hasChildren(graph, action)).map(({ id }) => id)),

@@ -24,7 +24,7 @@ import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
 import { fired, ring, room, setTimer, waitAnew, waitOver } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
-import { linesTold, uses } from './usage.ts'
+import { linesTold, usageUntold, uses } from './usage.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
@@ -42,7 +42,10 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
     reason: 'tick',
     end: undefined,
   }
-  if (events.length > 0) decided.changes.push(...linesTold(run, events))
+  if (events.length > 0) {
+    decided.changes.push(...linesTold(run, events))
+    for (const [id, usage] of usageUntold(run)) setAction(decided, id, { usage })
+  }
   run.looked = run.graph.revision
   run.leaving = isLeaving
   if (isLeaving) run.line?.close()

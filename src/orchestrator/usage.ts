@@ -1,6 +1,7 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
+import { sameJson } from '../psg/plain.ts'
 import type { LiveRun } from './live.ts'
 
 /** Counts with an action what it has used up beside the attempt that ends: by what it carried out on its way, and before it paused for an approval. */
@@ -8,12 +9,21 @@ export function uses({ used }: LiveRun, action_id: string, spend: Spend): void {
   used.set(action_id, withUsage(used.get(action_id), spend))
 }
 
-/** The same with what the attempt under way says of itself. When it ends it tells all of it, and what is kept of it till then is left out again. */
-export function usageSoFar({ used }: LiveRun, action_id: string, spent: Spend | undefined): JsonObject | undefined {
-  const before = used.get(action_id)
-  if (!spent) return before
-  used.set(action_id, before ?? {})
-  return withUsage(before, spent)
+/** Keeps what the attempt under way says of itself. When it ends it tells all of it, and what was kept of it till then is left out again. */
+export function saysUsage({ used, soFar }: LiveRun, action_id: string, spent: Spend): void {
+  used.set(action_id, used.get(action_id) ?? {})
+  soFar.set(action_id, spent)
+}
+
+/** What the actions under way have used up, where the graph does not say it yet. It comes there with the events that tell it: nobody else would know after a crash. */
+export function usageUntold({ used, soFar, flying, graph }: LiveRun): ReadonlyMap<string, JsonObject> {
+  const untold = new Map<string, JsonObject>()
+  for (const [id, before] of used) {
+    if (!flying.has(id)) continue
+    const usage = withUsage(before, soFar.get(id) ?? {})
+    if (!sameJson(usage, graph.get('action', id)?.data.usage ?? {})) untold.set(id, usage)
+  }
+  return untold
 }
 
 /** Which lines of the budget are told with these events, where the graph does not say it yet: whoever takes the run up tells no line again. */

@@ -1,13 +1,15 @@
 import { expect, it } from 'vitest'
-import { actionLayer } from '../../src/ael/ael.ts'
+import type { Adapter } from '../../src/ael/adapter.ts'
+import { actionLayer, newAction } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Budget, Hands } from '../../src/ael/layer.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
+import { uuidOf } from '../../src/protocol/json.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
-import { inTime, passes, world } from '../support/on-a-clock.ts'
+import { inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const budgeted = (functions: { readonly [name: string]: FunctionSpec }) =>
   world({}, { layer: (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter(functions)] }) })
@@ -160,4 +162,34 @@ it.each([0, -1, 1.5, '60000'])('refuses a budget of %s milliseconds', async (wal
     problems: [expect.objectContaining({ path: 'options.budget.wall_ms', rule: 'range' })],
   })
   await inTime(clock, runtime.close())
+})
+
+it('counts what an action has carried out on its way, also where its process dies while it waits for a child', async () => {
+  const paid: string[] = []
+  const pays: Adapter = {
+    action_type: 'pay',
+    executor_kind: 'worker',
+    estimate: () => ({ tokens: 3 }),
+    execute: async ({ idempotency_key }) => {
+      paid.push(idempotency_key)
+      return { output: null, token_usage: { prompt: 3, completion: 0, total: 3 } }
+    },
+  }
+  const parent: FunctionSpec = async (_args, { act, child, idempotency_key }) => {
+    await act(newAction({ action_type: 'pay', params: {}, idempotency_key: `${idempotency_key}:pay` }))
+    const waits = flowOf({ go: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    return (await child({ ...waits, chosen: { run: uuidOf(`${idempotency_key} child`) } })).status
+  }
+  const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ parent }), pays] })
+  const { start, clock } = world({}, { layer })
+  const first = await start()
+  const run = await first.submit(flowOf({ parent: {} }, { options: { budget: { tokens: 5 } } }))
+  await until(clock, () => paid.length > 0)
+  await passes(clock, 1_000)
+  first.die()
+  const second = await start()
+  const again = await second.get(run.run_id)
+  expect(await inTime(clock, again.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
+  expect(paid).toHaveLength(1)
+  await inTime(clock, second.close())
 })
