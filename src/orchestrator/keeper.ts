@@ -117,7 +117,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
 
   /**
    * Takes a run up as it stands in the graph and drives it; or ends it, when that went wrong before. A tick that is refused because others have written
-   * since it looked is nobody's fault: then it is taken up as it stands by now.
+   * since it looked, or an approval expired before its commit, is nobody's fault: then it is taken up as it stands by now.
    */
   async function driven(id: string, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
     const isOrphan = graph.get('run', id)!.data.parent !== undefined && (await orphaned(id))
@@ -134,7 +134,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       return await drive(run, options)
     } catch (error) {
       run.abort.abort(error) // what it has under way is nobody's any more
-      const isOvertaken = error instanceof RuleViolation && graph.revision > run.looked
+      const isOvertaken = error instanceof RuleViolation && (graph.revision > run.looked || isTooLate(error))
       if (!isOvertaken || attempt === MOST_ATTEMPTS) throw error
     } finally {
       runs.delete(id)
@@ -162,6 +162,10 @@ const ORPHANED: Ending = {
   reason: 'user_cancel',
   error: { code: 'cancelled', message: 'what it was submitted for has ended' },
 }
+
+/** Does it say no more than that what was approved may not begin, as when the time for that is over? */
+const isTooLate = ({ violations }: RuleViolation): boolean =>
+  violations.every(({ rule }) => rule === 'approval.action' || rule === 'approval.bound')
 
 const isStuck = (run: string, cause: unknown): Refused =>
   new Refused(`run ${run} can be neither taken up nor ended: ${inWords(cause)}`, 'it is tried again by and by', {

@@ -6,9 +6,11 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { filledToSee } from '../../src/orchestrator/references.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
-import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
+import type { ManualClock } from '../../src/protocol/clock.ts'
+import { ActionError, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import { digestOfJson, type Json } from '../../src/protocol/json.ts'
 import type { ActionRecord } from '../../src/psg/change.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect } from '../contracts/backend/given.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
@@ -282,5 +284,46 @@ describe('an approval that cannot be', () => {
     const run = await runtime.submit(flowOf({ drop: {} }))
     expect(await run.result()).toMatchObject({ status: 'failed' })
     expect((await run.result()).error?.message).toContain('approvers.needed')
+  })
+})
+
+describe('an approval that expires while the store cannot be written to', () => {
+  const MINUTE = 60_000
+
+  /** Refuses the commits that use up an approval, once it is away, for two minutes. */
+  function mayBeAway(clock: ManualClock) {
+    let back = 0
+    const seen = (store: Backend): Backend => ({
+      ...store,
+      async commit(write) {
+        const uses = clock.now() < back && JSON.stringify(write.entry ?? null).includes('"used_by"')
+        if (uses) throw new Unavailable('the store', 'wait for it')
+        return store.commit(write)
+      },
+    })
+    return {
+      seen,
+      away: () => {
+        back = clock.now() + 2 * MINUTE
+      },
+    }
+  }
+
+  it.each([
+    ['an action', { approval: { expires_ms: MINUTE } }, {}, { status: 'failed', error: { code: 'action_rejected' } }],
+    ['a plan', {}, { approval: { expires_ms: MINUTE } }, { status: 'cancelled', error: { code: 'approval_expired' } }],
+  ] as const)('counts as not given, of %s', async (_, binding, more, ends) => {
+    const { called, functions } = noted('drop')
+    const { clock, start } = world(functions)
+    const { seen, away } = mayBeAway(clock)
+    const runtime = await start({ onAway: () => undefined }, seen)
+    const run = await runtime.submit(flowOf({ drop: { binding } }, more))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const [question] = await runtime.waiting()
+    away()
+    await runtime.decide(question!.confirm.confirm_id, yes('lead'))
+    expect(await inTime(clock, run.result())).toMatchObject(ends)
+    expect({ called, errors: runtime.errors }).toEqual({ called: [], errors: [] })
+    await inTime(clock, runtime.close())
   })
 })
