@@ -1,12 +1,14 @@
 import { allOf } from '../protocol/each.ts'
-import type { Node } from '../psg/change.ts'
+import type { ActionRecord, Node, Run } from '../psg/change.ts'
 import { isAnswerable, rolesLeft } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
+import type { BindingSpec } from './bind.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
 import { heldUpBy } from './held-up.ts'
+import type { RunOptions } from './live.ts'
 import { openSignals } from './signals.ts'
 import { standingOf } from './standing.ts'
 
@@ -92,8 +94,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
 
 /** What keeps the whole run from beginning anything, whatever its steps wait for. */
 function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
-  const id = graph.state.plan(plan)?.activeRun
-  const run = id === undefined ? undefined : graph.get('run', id)?.data
+  const run = runUnderWay(graph, plan)
   if (!run || run.ending || run.phase === 'undoing') return []
   if (graph.get('plan', plan)?.data.status === 'draft')
     return [{ what: `the plan ${plan}, which was sent back, to be proposed again` }]
@@ -129,13 +130,25 @@ function waitOf(
     return [{ what: `the step “${step}”, attempt ${attempts}`, ...(children.length > 0 && { children }) }]
   }
   if (status !== 'waiting') return []
-  const bindings = [...ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')]
-  const signal = bindings.map(({ data }) => data.params.signal).find((name) => typeof name === 'string')
-  if (signal === undefined) return [{ what: `the step “${step}”` }]
+  const { signal } = boundTo(graph, plan, action.data)?.params ?? {}
+  if (typeof signal !== 'string') return [{ what: `the step “${step}”` }]
   // It was given already, and lies there: who is told to give it again would have it done twice.
   return openSignals({ graph, plan }).has(signal)
     ? [{ what: `a worker to take in the signal ${signal}` }]
     : [{ what: `the signal ${signal}${until === undefined ? '' : ` until ${until}`}`, signal }]
+}
+
+/** How an action is carried out: as its step's binding says, or as the session does for a word before or after the step. */
+function boundTo(graph: ProjectGraph, plan: string, { step_id, turn }: ActionRecord): BindingSpec | undefined {
+  const run = runUnderWay(graph, plan)
+  if (turn && turn.purpose !== 'work') return (run?.options as RunOptions | undefined)?.session?.[turn.purpose]
+  for (const { data } of ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')) return data
+  return undefined
+}
+
+function runUnderWay(graph: ProjectGraph, plan: string): Run | undefined {
+  const id = graph.state.plan(plan)?.activeRun
+  return id === undefined ? undefined : graph.get('run', id)?.data
 }
 
 /** A step as people know it. */

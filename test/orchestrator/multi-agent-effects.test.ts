@@ -6,6 +6,7 @@ import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunOptions } from '../../src/orchestrator/live.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import type { SessionAsked } from '../../src/orchestrator/session.ts'
+import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { isObject, type Json, type JsonObject, uuidOf } from '../../src/protocol/json.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
@@ -111,6 +112,20 @@ describe('a session whose run is cancelled', () => {
       ['MAPTurnCompleted', 1, { status: 'cancelled', step_id: ids.work }],
     ])
   })
+})
+
+it('says for which signal a word about a step waits', async () => {
+  const { runtime, clock, run } = await opened({
+    mode: 'pair',
+    steps: { work: {} },
+    functions: { work: () => 'done' },
+    session: () => ({ review: { action_type: 'wait', params: { signal: 'fine' } } }),
+  })
+  expect(await inTime(clock, run.rest())).toBe('waiting')
+  const graph = await runtime.project.context(run.context_id)
+  expect(waitsOf(graph, run.plan_id)).toEqual([{ what: 'the signal fine', signal: 'fine' }])
+  await runtime.signal(run.run_id, 'fine')
+  expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
 })
 
 describe('a step of a session that is handed out again', () => {
