@@ -99,6 +99,8 @@ export interface LiveRun {
   leaving: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
+  /** Something else was to become active first when the last tick looked. */
+  held: boolean
   /** Something is to go on as soon as fewer steps are under way, or nothing holds the run up. */
   crowded: boolean
   /** What was under way when it was taken up goes on, or has been ended. */

@@ -118,9 +118,14 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
     const wait = options.quietMs ?? QUIET_MS
     const untilDue = due === undefined ? Number.POSITIVE_INFINITY : due - clock.now()
     if ((await Promise.race([rung, sleep(Math.min(wait, untilDue))])) === 'rung' || untilDue <= wait) return false
+    const held = heldUpBy(run.graph, run.options)
+    if (run.held && !held) {
+      run.inbox.push({ kind: 'look' }) // whoever let it go on did so in this process, which the graph does not tell to those who watch it
+      return false
+    }
     if (run.flying.size === 0 && !run.ending) {
       // Laid down, it would not be found by whoever lets its context go on.
-      if (heldUpBy(run.graph, run.options) && !run.paused) run.still.wake()
+      if (held && !run.paused) run.still.wake()
       else if (run.paused) return true
       else if (run.waiting.size > 0 && run.line?.isEmpty !== false && !isSoonDue(run, options)) return true
     } else if (isStill(run)) run.still.wake() // its children may be

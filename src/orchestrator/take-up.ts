@@ -62,6 +62,7 @@ export function takeUp(
     paused: node.data.phase === 'paused' || node.data.pausing === true,
     looked: graph.revision,
     leaving: false,
+    held: false,
     crowded: false,
     resumed: false,
     wake: () => undefined,

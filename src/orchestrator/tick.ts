@@ -47,6 +47,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
     for (const [id, usage] of usageUntold(run)) setAction(decided, id, { usage })
   }
   run.looked = run.graph.revision
+  run.held = heldUpBy(run.graph, run.options) !== undefined
   run.leaving = isLeaving
   if (isLeaving) run.line?.close()
   takeInRequests(run, decided)

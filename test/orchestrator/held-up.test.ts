@@ -10,6 +10,7 @@ import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const by = { status: 'approved', decided_by_role: 'somebody' } as const
+const why = { actor: 'somebody', reason: 'it may go on' }
 const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
 
 /** A run of two steps whose context is suspended during the first, which goes on until `slow` is opened. */
@@ -37,6 +38,20 @@ describe('a run in a context that is suspended', () => {
     await goOn()
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
+
+  it.each([
+    ['nothing else', {}],
+    ['a signal', { wait }],
+  ])('goes on by a commit of its own process too, while it waits for %s', async (_, more) => {
+    const { clock, slow, runtime, run, called } = await suspendedInTheFirst(more)
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await passes(clock, 1_000)
+    const graph = await runtime.project.context(run.context_id)
+    await graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { status: 'active' } }], why)
+    await until(clock, () => called.includes('two'))
+    await inTime(clock, runtime.close())
   })
 
   it('is said to wait for its context', async () => {
