@@ -99,8 +99,13 @@ function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   if (graph.get('plan', plan)?.data.status === 'draft')
     return [{ what: `the plan ${plan}, which was sent back, to be proposed again` }]
   const held = heldUpBy(graph, run.options)
-  return held ? [{ what: `the ${held.by} ${held.id}, which is ${held.status}, to be active` }] : []
+  if (!held) return []
+  const whose = `the ${held.by} ${held.id}`
+  return COMES_BACK.has(held.status)
+    ? [{ what: `${whose}, which is ${held.status}, to be active` }]
+    : [{ what: `somebody to cancel it: ${whose} is ${held.status}, and nothing begins there any more` }]
 }
+const COMES_BACK: ReadonlySet<string> = new Set(['draft', 'suspended'])
 
 /** Its question was told already. One that was answered and taken in has no time left to run. */
 function isAskedAbout({ state }: ProjectGraph, { id }: Node<'action'>, timed: ReadonlySet<string>): boolean {

@@ -79,6 +79,20 @@ describe('a run in a context that is suspended', () => {
     await inTime(clock, runtime.close())
   })
 
+  it('is said to wait for who cancels it where its context is archived, and never comes back', async () => {
+    const { clock, slow, first: runtime, run } = await inTheFirstOfTwo()
+    const { context_id } = run
+    await runtime.call('context', { intent: 'archive', context_id })
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect(waitsOf(await runtime.project.context(context_id), run.plan_id)).toEqual([
+      { what: `somebody to cancel it: the context ${context_id} is archived, and nothing begins there any more` },
+    ])
+    await run.cancel()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+    await inTime(clock, runtime.close())
+  })
+
   it.each([
     ['suspended', 'running'],
     ['paused', 'paused'],
