@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { eventKind } from '../../src/protocol/base-event.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, RuleViolation } from '../../src/protocol/errors.ts'
@@ -122,6 +124,7 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
     }
     const run = await world.ask((runtime) => runtime.get(plan_id))
     if (run?.phase === 'ended') break
+    await world.ask((runtime) => saysWhatFor(runtime, run))
     await clock.advance(Math.min(250, Math.max(1, (clock.nextWake ?? 0) - clock.now())))
   }
   const run = (await world.ask((runtime) => runtime.get(plan_id)))!
@@ -129,6 +132,12 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
   const entries: Entry[] = []
   for await (const entry of store.read(context_id)) entries.push(entry)
   return { graph, run, entries, store, ids: flow.ids, fates, world }
+}
+
+/** A run that waits says what for: whoever looks at it could not help it otherwise. */
+async function saysWhatFor(runtime: Runtime, run: RunHandle | undefined): Promise<void> {
+  const graph = run && (await runtime.project.context(run.context_id))
+  if (graph?.get('run', run!.run_id)?.data.phase === 'waiting') expect(waitsOf(graph, run!.plan_id)).not.toEqual([])
 }
 
 async function answerAll(runtime: Runtime, fates: readonly Fate[]): Promise<void> {
