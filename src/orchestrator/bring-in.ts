@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
+import type { Collab } from '../protocol/types.ts'
 import type { Change, CommitOptions, Node, Parent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
@@ -59,7 +60,7 @@ async function submitted(
   { project, clock, resolve, knowing, parent, switched, inherits }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
-  const session = await sessionFor(flow, there, project, switched)
+  const session = await sessionFor(flow, there, project, { collab: inherits?.collab, switched })
   if (asksForRoles(flow.plan.steps, flow.bindings)) await project.graph.refresh() // the newest roles
   const { context_id, plan_id, run_id, commits } = submission(flow, clock, {
     resolve: draft ? draft.resolving(resolve) : resolve,
@@ -127,17 +128,20 @@ async function submitLeft(
   }
 }
 
-/** The session that a flow asks for, as its Collab stands in the graph. */
+/** The session that a flow asks for, as its Collab stands in the graph or is about to come into it. */
 async function sessionFor(
   { plan, options }: Flow,
   graph: ProjectGraph | undefined,
   project: Project,
-  switched: ReadonlySet<string> | undefined,
+  {
+    collab: own,
+    switched,
+  }: { readonly collab: Collab | undefined; readonly switched: ReadonlySet<string> | undefined },
 ) {
   if (!options?.session) return undefined
   const { collab_id } = options.session
-  if (!(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
-  const collab = await graph!.document('collab', collab_id)
+  if (!own && !(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
+  const collab = own ?? (await graph!.document('collab', collab_id))
   await project.graph.refresh() // the newest roles
   return { collab, settled: openSession(options.session, collab, plan, project.role, switched) }
 }

@@ -1,18 +1,19 @@
 import type { Action, Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
+import { append } from '../protocol/append.ts'
 import type { Problem } from '../protocol/errors.ts'
 import { comparedSparingly, perhaps } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Plan, Step } from '../protocol/types.ts'
-import type { Binding, Node, NodeAdd } from '../psg/change.ts'
+import type { ActionRecord, Binding, Node, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
 import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
-import { worksOf } from './outcome.ts'
+import { isCarriedOver, worksOf } from './outcome.ts'
 import { isReference } from './references.ts'
 import { latestEnd } from './timers.ts'
 import { isBehind } from './undo.ts'
@@ -68,16 +69,17 @@ export function lackProblems(
     const message = `${whose}asks for the ${what} ${name}, which this process does not have${hint}`
     problems.push({ path, rule: 'lacking', message })
   }
-  const carried = new Map(done.map(({ data }) => [data.step_id, data.inverse]))
   const goesBack = on_failure === 'compensate' || bound.some((binding) => binding.on_failure === 'compensate')
+  const works = new Map<string, ActionRecord[]>()
+  for (const { data } of done) append(works, data.step_id, data)
   for (const [i, step] of steps.entries()) {
-    const { step_id } = step
-    const binding = bound[i]!
-    const isDone = carried.has(step_id)
-    const inverse: Json | undefined = isDone ? carried.get(step_id) : binding.inverse
-    if (!isDone) look(binding, '', step)
-    if (isObject(inverse) && (!isDone || goesBack))
-      look(inverseNeeded(step_id, inverse as JsonObject), '.inverse', step)
+    const worksOfIt = works.get(step.step_id) ?? []
+    const isToDo = !worksOfIt.some(isCarriedOver)
+    if (isToDo) look(bound[i]!, '', step)
+    const inverses: (Json | undefined)[] = goesBack ? worksOfIt.map(({ inverse }) => inverse) : []
+    if (isToDo) inverses.push(bound[i]!.inverse)
+    for (const inverse of inverses)
+      if (isObject(inverse)) look(inverseNeeded(step.step_id, inverse as JsonObject), '.inverse', step)
   }
   look(session?.brief, 'session.brief')
   look(session?.review, 'session.review')

@@ -1,6 +1,7 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { ActionRecord, Change, Node } from '../psg/change.ts'
+import { firstActionOf } from '../psg/first-action.ts'
 import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 
@@ -52,37 +53,43 @@ export function worksOf(state: GraphState, plan: string): readonly ActionRecord[
 const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
 
 /** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step or that nobody wanted? */
-export function isOutcome(state: GraphState, { compensates, turn, settles, lost_to, step_id }: ActionRecord): boolean {
+export function isOutcome(state: GraphState, action: ActionRecord): boolean {
+  const { compensates, turn, settles, lost_to, step_id, carried_from } = action
   if (compensates !== undefined || settles?.what === 'conflict') return false
   if (turn !== undefined && turn.purpose !== 'work') return false
   const status = state.get('step', step_id)?.data.status
   if (status === 'failed' || status === 'skipped') return false
+  if (carried_from !== undefined) return isCarriedOver(action)
   return lost_to === undefined || state.get('action', lost_to)?.data.step_id !== step_id
 }
+
+/** Is it what its step has come to in an earlier run, so that nobody has to do the step? What else was done for a step there has another id. */
+export const isCarriedOver = ({ action_id, step_id, carried_from }: ActionRecord): boolean =>
+  carried_from !== undefined && action_id === firstActionOf(step_id)
 
 /** Why an action failed; or its last attempt, where there was to be another. */
 export const failureIn = ({ error, ended }: ActionRecord): Json | undefined => error ?? ended?.at(-1)?.attributes.error
 
+/** Did nobody do it, but was it made of the answers to its step? */
+export const isGathered = ({ settles }: ActionRecord): boolean => settles?.what === 'answers'
+
 /** Does what an action gave lie in the store, all of it or a part? */
-export const isElsewhere = ({ output_blob, settles }: ActionRecord): boolean =>
-  output_blob !== undefined || settles?.what === 'answers'
+export const isElsewhere = (action: ActionRecord): boolean => action.output_blob !== undefined || isGathered(action)
 
 /** The blob in which what a path leads to lies, if one does. */
-export function blobAt(
-  { output, output_blob, settles }: ActionRecord,
-  [answer = '', member]: readonly string[],
-): Digest | undefined {
-  if (settles?.what !== 'answers' || member !== 'output') return output_blob
-  return valueIn(output, [answer, 'output_blob']) as Digest | undefined
+export function blobAt(action: ActionRecord, [answer = '', member]: readonly string[]): Digest | undefined {
+  if (!isGathered(action) || member !== 'output') return action.output_blob
+  return valueIn(action.output, [answer, 'output_blob']) as Digest | undefined
 }
 
 /** What an action gave, whole. Of answers that were gathered, each may lie in the store by itself. */
 export async function wholeOutput(
-  { output, output_blob, settles }: ActionRecord,
+  action: ActionRecord,
   read: (digest: Digest) => Promise<Json | undefined>,
 ): Promise<Json | undefined> {
+  const { output, output_blob } = action
   if (output_blob !== undefined) return read(output_blob)
-  if (settles?.what !== 'answers') return output
+  if (!isGathered(action)) return output
   const answers = output as readonly JsonObject[]
   const whole = ({ output_blob: digest, ...answer }: JsonObject) =>
     digest === undefined ? answer : read(digest as Digest).then((said) => ({ ...answer, output: said ?? null }))

@@ -1,17 +1,20 @@
-import { type Clock, isoNow } from '../protocol/clock.ts'
+import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Fields, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { uuidOf } from '../protocol/json.ts'
+import type { Collab } from '../protocol/types.ts'
 import type { ActionRecord, CommitOptions, Node, NodeAdd } from '../psg/change.ts'
 import { confirmOf, gateOf, timeToAnswer } from '../psg/confirm.ts'
-import { firstActionOf } from '../psg/first-action.ts'
 import { copyOf } from '../psg/fork.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
+import { carriedOver } from './carried-over.ts'
 import type { RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { rerunIds } from './rerun-ids.ts'
+import { sessionAnew } from './rerun-session.ts'
 import { placeOfRun, waysBack } from './rollback-trace.ts'
+import type { Session } from './session.ts'
 import type { ApprovalAsked, Flow } from './submit.ts'
 import { checkedFlow, RUN_OPTIONS } from './submit-check.ts'
 import { isTakenBack } from './undo.ts'
@@ -27,6 +30,8 @@ export interface RerunOptions {
 /** What a run has from the one that it goes on from. */
 export interface Inheritance {
   readonly run_id: string
+  /** That of its session, if it is one of several agents; it comes into the graph with the run. */
+  readonly collab: Collab | undefined
   /** What that one has done, as actions of this one. */
   readonly actions: readonly NodeAdd<'action'>[]
   readonly by: Pick<CommitOptions, 'actor' | 'reason' | 'reads'>
@@ -39,17 +44,24 @@ export const checkRerun = (given: RerunOptions): void => refuseUnlessFit('rerun'
 const { session: _, ...OPTIONS } = RUN_OPTIONS
 const RERUN: Fields = { options: OPTIONS, actor: text, reason: text }
 
-/** Pure: the flow in which a run goes on that has failed or was cancelled, and what it need not do again. Its plan must be loaded. Throws Refused, InvalidInput. */
+/**
+ * Pure: the flow in which a run goes on that has failed or was cancelled, and what it need not do again. Its plan must be loaded; the Collab is that of
+ * its session. Throws Refused, InvalidInput.
+ */
 export function rerunOf(
   graph: ProjectGraph,
   run: Node<'run'>,
   given: RerunOptions,
   clock: Clock,
+  collab?: Collab,
 ): { readonly flow: Flow; readonly inherits: Inheritance } {
   const status = refuseUnlessFailed(run)
   const ids = rerunIds(run.id)
   const idOf = (part: string) => uuidOf(`${part} in the rerun of ${run.id}`)
   const { plan, bindings, steps } = copyOf(graph.state, run.data.plan_id, ids.plan, idOf)
+  const options = optionsOf(run, given, clock)
+  const { session } = options as { readonly session?: Session }
+  const anew = session && collab && sessionAnew(session, collab, { collab_id: idOf(collab.collab_id), steps, clock })
   const flow = checkedFlow({
     context: graph.id,
     plan,
@@ -57,17 +69,16 @@ export function rerunOf(
       steps: Object.fromEntries(bindings.map(({ binding_id: _, step_id, ...binding }) => [step_id, binding])),
     },
     approval: approvalOf(graph, run.data.plan_id),
-    options: optionsOf(run, given, clock),
+    options: { ...options, ...(anew && { session: anew.asked }) },
     chosen: { run: ids.run, trace: idOf(run.data.trace_id), confirm: idOf('its Confirm') },
   })
-  const actions = worksLeft(graph, run).map((work, at) =>
-    carried(work, { step_id: steps.get(work.step_id)!, run_id: run.id, at, clock }),
-  )
+  const actions = carriedOver(graph, worksLeft(graph, run), { run_id: run.id, steps, idOf, clock })
   const { actor = 'submitter', reason = `run ${run.id} goes on: it ${HOW[status]}` } = given
   return {
     flow,
     inherits: {
       run_id: run.id,
+      collab: anew?.collab,
       actions,
       by: { actor, reason, reads: placeOfRun(run) },
       sure: stillSo(graph, run, actions),
@@ -85,8 +96,6 @@ function refuseUnlessFailed({ id, data }: Node<'run'>): keyof typeof HOW {
       `run ${id} is completed, and has nothing to go on with`,
       'submit its flow anew to have it all again',
     )
-  if ((data.options as RunOptions).session)
-    throw new Refused(`run ${id} is one of a session`, 'open a session of the same roles and submit its plan anew')
   return status
 }
 
@@ -127,39 +136,6 @@ function worksLeft(graph: ProjectGraph, run: Node<'run'>): readonly ActionRecord
   return worksOf(graph.state, run.data.plan_id)
     .filter(({ step_id, action_id }) => !isTakenBack(graph.state, step_id, action_id))
     .reverse()
-}
-
-/** What a step came to, in the plan that goes on. It keeps its key: to take it back twice is to take it back once. */
-function carried(
-  { action_id, idempotency_key, action_type, output, output_blob, inverse, no_inverse }: ActionRecord,
-  { step_id, run_id, at, clock }: { step_id: string; run_id: string; at: number; clock: Clock },
-): NodeAdd<'action'> {
-  const id = firstActionOf(step_id)
-  const execution_id = clock.uuid()
-  const now = isoNow(clock)
-  const carried_from = { run_id, action_id }
-  return {
-    kind: 'node_add',
-    node: 'action',
-    id,
-    data: {
-      action_id: id,
-      step_id,
-      idempotency_key,
-      status: 'completed',
-      attempts: 0,
-      failures: 0,
-      execution_id,
-      ...(action_type !== undefined && { action_type }),
-      began: [{ segment_id: execution_id, at, started_at: now }],
-      ended: [{ status: 'completed', at, finished_at: now, attributes: { carried_from } }],
-      ...(inverse !== undefined && { inverse }),
-      ...(no_inverse !== undefined && { no_inverse }),
-      ...(output !== undefined && { output }),
-      ...(output_blob !== undefined && { output_blob }),
-      carried_from,
-    },
-  }
 }
 
 function stillSo(graph: ProjectGraph, run: Node<'run'>, actions: readonly NodeAdd<'action'>[]): () => void {

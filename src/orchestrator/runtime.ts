@@ -25,7 +25,7 @@ import { type IntegrationKind, ingest } from './ingest.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { leftRuns } from './left-runs.ts'
-import type { LiveRun } from './live.ts'
+import type { LiveRun, RunOptions } from './live.ts'
 import { mineOf } from './mine.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
@@ -92,8 +92,8 @@ export interface Runtime extends Wishes {
   submitOnce(flow: Flow): Promise<RunHandle>
   /**
    * Goes on where a run has failed or was cancelled, in a run of its own: what that one had done, and nobody has taken back, is carried over and not done
-   * again. Its options hold, and whom it asked is asked again. Whoever asks twice is given the same run, as it is. Throws NotFound, Refused for a run
-   * that goes on, is completed, or is one of a session, InvalidInput.
+   * again. Its options hold, and whom it asked is asked again; one of several agents has a session of its own. Whoever asks twice is given the same run,
+   * as it is. Throws NotFound, Refused for a run that goes on or is completed, InvalidInput.
    */
   rerun(id: string, options?: RerunOptions): Promise<RunHandle>
   /** A run by its own id, its plan's or its trace's. Throws NotFound. */
@@ -282,7 +282,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         checkRerun(given)
         const { graph, run } = await locateRun(id)
         return once(rerunIds(run.id).run, async () => {
-          const { flow, inherits } = await graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock))
+          const { session } = run.data.options as RunOptions
+          const collab = session && (await graph.document('collab', session.collab_id))
+          const anew = () => rerunOf(graph, run, given, clock, collab)
+          const { flow, inherits } = await graph.reading([['plan', run.group]], anew)
           return submitted(flow, { inherits })
         })
       },

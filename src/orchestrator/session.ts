@@ -9,6 +9,7 @@ import type { BindingSpec } from './bind.ts'
 import type { ConflictRules, Contender } from './conflict.ts'
 import type { Board, NextTurn, ReadyStep, Seat, Turn } from './modes/mode.ts'
 import { modes } from './modes/modes.ts'
+import { isCarriedOver } from './outcome.ts'
 
 /** What a multi-agent run is told about its session. */
 export type SessionAsked = {
@@ -82,10 +83,10 @@ export function liveSession(
   const stood = new Map<string, Contender>()
   const endOf = ({ data }: Node<'action'>) => data.ended?.at(-1)?.at ?? Number.POSITIVE_INFINITY
   for (const node of [...actions].sort((a, b) => endOf(a) - endOf(b))) {
-    const { turn, step_id, status, lost_to, lost } = node.data
+    const { turn, step_id, status, lost_to, lost, carried_from } = node.data
     if (!turn) continue
-    session.turns = Math.max(session.turns, turn.turn_number)
     const { turn_number, participant_id, purpose } = turn
+    if (!carried_from) session.turns = Math.max(session.turns, turn_number) // it is a session of its own, and counts its own turns
     const entry = { turn_number, participant_id, purpose, step_id }
     if (status === 'running' || status === 'waiting') session.open.push(entry)
     else session.ended.push(entry)
@@ -95,6 +96,10 @@ export function liveSession(
     if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
     if (victor !== undefined) session.lost.set(node.id, [...(lost ?? writtenBy(session, victor))])
     const result = contender(session, node.data, turn)
+    if (carried_from) {
+      if (isCarriedOver(node.data)) stood.set(step_id, result)
+      continue
+    }
     const stepStatus = graph.get('step', step_id)?.data.status
     if (stepStatus === 'in_progress') append(session.answers, step_id, result)
     if (stepStatus !== 'completed') continue
@@ -160,6 +165,7 @@ export function contender(
 function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'action'>[]): Iterable<string> {
   const held = new Set<string>()
   for (const { data } of actions) {
+    if (data.carried_from) continue // what was left of it is done anew
     const works = data.settles !== undefined || data.turn?.purpose === 'work'
     if (works && data.status !== 'failed' && data.status !== 'cancelled') held.add(data.step_id)
   }

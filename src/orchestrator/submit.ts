@@ -88,7 +88,10 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const done = known.inherits?.actions ?? []
   const lacking = known.knowing ? lackProblems(plan, bindingOfEach, done, options, known.knowing) : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
-  const added = typeof context === 'string' ? [] : partsOf('context', context)
+  const added = [
+    ...(typeof context === 'string' ? [] : partsOf('context', context)),
+    ...(known.inherits?.collab ? partsOf('collab', known.inherits.collab) : []),
+  ]
   const chunks = inCommits(added, plan, bindingOfEach, done)
   const gates = approvals({ plan, parts: chunks.flat(), approval, run_id, confirm_id, clock })
   const started = approval === 'auto'

@@ -6,6 +6,7 @@ import { isKind } from '../psg/node.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { isEnded, setApart, takenUp } from './interrupted.ts'
 import type { Ending, LiveRun, RunOptions } from './live.ts'
+import { isCarriedOver } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
@@ -26,7 +27,7 @@ export function takeUp(
     if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
     else if (isKind(part, 'action')) {
       actions.push(part)
-      if (part.data.carried_from) carried.add(part.data.step_id)
+      if (isCarriedOver(part.data)) carried.add(part.data.step_id)
     }
   }
   const run: LiveRun = {

@@ -8,6 +8,7 @@ import { actionOf } from './flight.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
+import { MOST_BEGUN } from './one-commit.ts'
 import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
 import {
@@ -29,6 +30,7 @@ import {
   actionEndsAtOnce,
   actionFailed,
   actionStarts,
+  stepCarriedOver,
   stepStarts,
 } from './steps.ts'
 import { room } from './timers.ts'
@@ -46,7 +48,14 @@ export function sessionStarts(
 
 /** Gives out turns, as the session's mode says, until nobody is to begin anything more. */
 export function startTurns(run: LiveRun, session: LiveSession, decided: Decided): void {
-  while (run.ready.size > 0) putInPool(run.graph, run.plan, session, run.ready.take()!)
+  for (let carried = 0; run.ready.size > 0; ) {
+    if (carried === MOST_BEGUN) return // it looks round again after the first of them
+    const step = run.ready.take()!
+    if (run.carried?.has(step)) {
+      stepCarriedOver(run, step, decided)
+      carried++
+    } else putInPool(run.graph, run.plan, session, step)
+  }
   for (let next = affordable(run, session); next.length > 0; next = affordable(run, session)) {
     const broadcast = session.options.mode === 'broadcast' && next.length > 1
     if (broadcast) {

@@ -52,7 +52,7 @@ const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[]
 ]
 
 /** References to steps' outputs name their ids, in what takes a step back too: the copy must name the copies. */
-function withIds(bound: Binding, ids: ReadonlyMap<string, string>): Binding {
+export function withIds<T extends object>(bound: T, ids: ReadonlyMap<string, string>): T {
   return JSON.parse(JSON.stringify(bound), (key, value) =>
     key === '$from' && typeof value === 'string' ? (ids.get(value) ?? value) : value,
   )

@@ -167,15 +167,6 @@ describe('a session that takes back what it did', () => {
     expect(undone).toEqual(['poll'])
   })
 
-  it('is not gone on with by a rerun', async () => {
-    const { clock, run, runtime } = await opened({ steps: { boom: {} }, functions: { boom } })
-    expect((await inTime(clock, run.result())).status).toBe('failed')
-    await expect(runtime.rerun(run.run_id)).rejects.toMatchObject({
-      code: 'refused',
-      remedy: expect.stringContaining('session'),
-    })
-  })
-
   it('takes back answers that nobody wanted', async () => {
     const given = await opened({
       steps: { poll: { binding: { on_failure: 'compensate' } } },
