@@ -14,6 +14,7 @@ export async function landTick(run: LiveRun, decided: Decided): Promise<boolean>
   } catch (error) {
     if (!decided.begins || !(error === UNWISHED || isSuspended(error))) throw error
     takeBack(run, decided, decided.begins)
+    run.held = true // it looked too early to know, and by now that may be over again
   }
   const landed = await land(run, decided)
   const actions = [...ofKind(run.graph.state.nodesOf(run.plan), 'action')]

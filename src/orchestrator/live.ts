@@ -99,7 +99,7 @@ export interface LiveRun {
   leaving: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
-  /** Something else was to become active first when the last tick looked. */
+  /** Something else was to become active first when the last tick looked, or when it landed. */
   held: boolean
   /** Something is to go on as soon as fewer steps are under way, or nothing holds the run up. */
   crowded: boolean

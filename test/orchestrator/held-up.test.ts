@@ -7,7 +7,7 @@ import type { CollabMode } from '../../src/protocol/types.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, collabDocument, contextDocument, planDocument, roleDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
-import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const by = { status: 'approved', decided_by_role: 'somebody' } as const
 const why = { actor: 'somebody', reason: 'it may go on' }
@@ -53,6 +53,32 @@ describe('a run in a context that is suspended', () => {
     await until(clock, () => called.includes('two'))
     await inTime(clock, runtime.close())
   })
+
+  it.each([
+    ['later', ['one']],
+    ['at once', ['one', 'two']],
+  ])(
+    'goes on where it is suspended while a step is about to begin, and let go on %s by its own process',
+    async (_, at) => {
+      const held = heldCommit('"suspended"')
+      const { clock, slow, first, run, called } = await inTheFirstOfTwo({}, held.seen)
+      const graph = await first.project.context(run.context_id)
+      const set = (status: 'active' | 'suspended') =>
+        graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { status } }], why)
+      const suspended = set('suspended')
+      await held.reached
+      slow.open()
+      await passes(clock, 1_000) // the step that is about to begin is behind that commit
+      const active = at.length > 1 ? set('active') : undefined
+      held.letGo()
+      await suspended
+      await passes(clock, 1_000)
+      expect(called).toEqual(at)
+      await (active ?? set('active'))
+      expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+      await inTime(clock, first.close())
+    },
+  )
 
   it('is said to wait for its context', async () => {
     const { clock, slow, runtime, run, goOn } = await suspendedInTheFirst()

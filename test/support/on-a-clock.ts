@@ -68,7 +68,10 @@ export function world(functions: { readonly [name: string]: FunctionSpec }, more
 }
 
 /** A run of two steps, and more if given, in the midst of its first, which goes on until `slow` is opened. */
-export async function inTheFirstOfTwo(more: { readonly [name: string]: StepSpec } = {}) {
+export async function inTheFirstOfTwo(
+  more: { readonly [name: string]: StepSpec } = {},
+  seen?: (store: Backend) => Backend,
+) {
   const called: string[] = []
   const slow = door()
   const given = world({
@@ -79,7 +82,7 @@ export async function inTheFirstOfTwo(more: { readonly [name: string]: StepSpec 
     },
     two: () => void called.push('two'),
   })
-  const first = await given.start()
+  const first = await given.start({}, seen)
   const run = await first.submit(flowOf({ one: {}, two: { after: ['one'] }, ...more }))
   await until(given.clock, () => called.length > 0)
   return { ...given, called, slow, first, run }
