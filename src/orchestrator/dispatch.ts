@@ -67,11 +67,15 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
       ? { resume: state, resume_blob: undefined }
       : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
   if (spent) saysUsage(run, action.action_id, spent)
-  const said = new Map<string, Patch<ActionRecord>>([...usageUntold(run)].map(([id, usage]) => [id, { usage }]))
-  said.set(action.action_id, { ...set, ...said.get(action.action_id) })
   const events = run.told.splice(0)
-  const changes = [...said].map(([id, set]) => ({ kind: 'node_update', node: 'action', id, set }) as const)
-  if (!(await land(run, { changes: [...changes, ...linesTold(run, events)], events, reason: 'checkpoint' })))
+  const changes = () => {
+    // As it is when it lands: what has ended while the store was away has said all.
+    const said = new Map<string, Patch<ActionRecord>>([...usageUntold(run)].map(([id, usage]) => [id, { usage }]))
+    said.set(action.action_id, { ...set, ...said.get(action.action_id) })
+    const told = [...said].map(([id, set]) => ({ kind: 'node_update', node: 'action', id, set }) as const)
+    return [...told, ...linesTold(run, events)]
+  }
+  if (!(await land(run, { changes, events, reason: 'checkpoint' })))
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 

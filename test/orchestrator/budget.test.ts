@@ -5,11 +5,13 @@ import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Budget, Hands } from '../../src/ael/layer.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
-import { ActionError } from '../../src/protocol/errors.ts'
+import { ActionError, Unavailable } from '../../src/protocol/errors.ts'
 import { uuidOf } from '../../src/protocol/json.ts'
+import { ofKind } from '../../src/psg/node.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
-import { inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const budgeted = (functions: { readonly [name: string]: FunctionSpec }) =>
   world({}, { layer: (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter(functions)] }) })
@@ -164,9 +166,9 @@ it.each([0, -1, 1.5, '60000'])('refuses a budget of %s milliseconds', async (wal
   await inTime(clock, runtime.close())
 })
 
-it('counts what an action has carried out on its way, also where its process dies while it waits for a child', async () => {
-  const paid: string[] = []
-  const pays: Adapter = {
+/** Costs three tokens each time. */
+function paying(paid: string[]): Adapter {
+  return {
     action_type: 'pay',
     executor_kind: 'worker',
     estimate: () => ({ tokens: 3 }),
@@ -175,12 +177,16 @@ it('counts what an action has carried out on its way, also where its process die
       return { output: null, token_usage: { prompt: 3, completion: 0, total: 3 } }
     },
   }
+}
+
+it('counts what an action has carried out on its way, also where its process dies while it waits for a child', async () => {
+  const paid: string[] = []
   const parent: FunctionSpec = async (_args, { act, child, idempotency_key }) => {
     await act(newAction({ action_type: 'pay', params: {}, idempotency_key: `${idempotency_key}:pay` }))
     const waits = flowOf({ go: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
     return (await child({ ...waits, chosen: { run: uuidOf(`${idempotency_key} child`) } })).status
   }
-  const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ parent }), pays] })
+  const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ parent }), paying(paid)] })
   const { start, clock } = world({}, { layer })
   const first = await start()
   const run = await first.submit(flowOf({ parent: {} }, { options: { budget: { tokens: 5 } } }))
@@ -192,4 +198,49 @@ it('counts what an action has carried out on its way, also where its process die
   expect(await inTime(clock, again.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
   expect(paid).toHaveLength(1)
   await inTime(clock, second.close())
+})
+
+it('counts all that an action has carried out on its way, though another’s checkpoint lands after its end', async () => {
+  const paid: string[] = []
+  const [isPaid, isAway, all] = [door(), door(), door()]
+  const pays: FunctionSpec = async (_args, { act, idempotency_key }) => {
+    const pay = (what: string) =>
+      act(newAction({ action_type: 'pay', params: {}, idempotency_key: `${idempotency_key}:${what}` }))
+    await pay('one')
+    isPaid.open()
+    await isAway.opened
+    await pay('other')
+  }
+  const keeps: Adapter = {
+    action_type: 'keep',
+    executor_kind: 'worker',
+    async execute(_action, { checkpoint }) {
+      await isPaid.opened
+      await checkpoint('half')
+      await all.opened
+      return { output: null }
+    },
+  }
+  const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ pays }), paying(paid), keeps] })
+  const { start, clock } = world({}, { layer })
+  const away = (store: Backend): Backend => ({
+    ...store,
+    async commit(write) {
+      if (paid.length === 1 && JSON.stringify(write.entry).includes('"checkpoint"')) {
+        isAway.open()
+        throw new Unavailable('the store', 'it is away for a moment')
+      }
+      return store.commit(write)
+    },
+  })
+  const runtime = await start({}, away)
+  const steps = { pays: {}, keeps: { binding: { action_type: 'keep', params: {} } } }
+  const run = await runtime.submit(flowOf(steps, { options: { budget: { tokens: 10 } } }))
+  await passes(clock, 2_000)
+  all.open()
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  const graph = await runtime.project.context(run.context_id)
+  const usages = [...ofKind(graph.state.nodesOf(run.plan_id), 'action')].map(({ data }) => data.usage)
+  expect(usages).toContainEqual({ actions: 2, tokens: 6 })
+  await inTime(clock, runtime.close())
 })
