@@ -48,17 +48,22 @@ export function isUndecided(graph: ProjectGraph, id: string): boolean {
   return run?.data.phase === 'waiting' && !hasStarted(graph, run)
 }
 
-/** What follows when timers of a plan come due or were prolonged: a run that waits goes on, one that was never allowed to start is over. */
+/** What follows when timers of a plan come due or were prolonged: a run that waits goes on, one that was never allowed to start is over, and so is a plan without one. */
 export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
   const id = graph.state.plan(plan)?.activeRun
   const run = id === undefined ? undefined : graph.get('run', id)
   const now = graph.clock.now()
   const due = openTimers(graph, plan).filter(({ data }) => Date.parse(data.due) <= now)
-  if (!run) return due.map((timer) => fired(timer.id)) // left over
+  const isUnheeded = ({ data }: Node<'timer'>) => graph.get('confirm', data.target)?.data.status === 'pending'
+  if (!run) {
+    const isOver = due.some(isUnheeded) && graph.get('plan', plan)?.data.status === 'proposed'
+    return [...due.map((timer) => fired(timer.id)), ...(isOver ? endPlan(graph, plan, 'cancelled') : [])]
+  }
   if (!isUndecided(graph, run.id)) return woken(graph, run.id)
-  for (const { data } of due) {
+  for (const timer of due) {
+    const { data } = timer
     if (data.purpose === 'deadline') return withdrawal(graph, run, latestEnd(run.data)!.ending)
-    if (graph.get('confirm', data.target)?.data.status === 'pending')
+    if (isUnheeded(timer))
       return withdrawal(graph, run, {
         error: { code: 'approval_expired', message: `nobody decided before ${data.due}` },
         reason: 'timeout',

@@ -10,7 +10,7 @@ import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { collabDocument } from '../support/agents.ts'
+import { collabDocument, contextDocument } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
 
@@ -87,6 +87,30 @@ it('asks for as long as at first when a plan is proposed again, unless told for 
   expect(await asksAgain()).toBe(60)
   expect(await asksAgain({ expires_ms: 90_000 })).toBe(90)
   expect(await asksAgain()).toBe(60)
+  await inTime(clock, runtime.close())
+})
+
+it('cancels a plan without a run that was put up for so long, when nobody has decided by then', async () => {
+  const { clock, start } = world({})
+  const runtime = await start()
+  const context = contextDocument(clock)
+  const { context_id } = context
+  await runtime.call('context', { intent: 'create', ...context })
+  const steps = [{ description: 'it is to be done' }]
+  const plan = await runtime.call('plan', {
+    intent: 'create',
+    context_id,
+    title: 'Later',
+    objective: 'It is done',
+    steps,
+  })
+  const { plan_id } = plan as Plan
+  const { confirm_id } = await runtime.propose(plan_id, { expires_ms: 60_000 })
+  await passes(clock, 61_000)
+  const graph = await runtime.project.context(context_id)
+  expect(graph.get('plan', plan_id)?.data.status).toBe('cancelled')
+  expect(graph.get('confirm', confirm_id)?.data.status).toBe('cancelled')
+  expect(await graph.verify()).toEqual([])
   await inTime(clock, runtime.close())
 })
 
