@@ -1,7 +1,7 @@
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
 import { FlowFailure } from './flow.ts'
-import { heldUpBy } from './held-up.ts'
+import { comesBack, heldUpBy } from './held-up.ts'
 import type { RunHandle } from './run.ts'
 import { allWaitsOf } from './waits.ts'
 
@@ -27,11 +27,11 @@ export async function waitsFor(
   const { phase, options = {} } = graph.get('run', run_id)?.data ?? {}
   if (phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
   const held = heldUpBy(graph, options)
-  if (held)
-    return new FlowFailure(
-      'SUSPENDED',
-      `run ${run_id} goes on when ${held.by} ${held.id}, now ${held.status}, is active`,
-    )
+  if (held) {
+    const why = `${held.by} ${held.id}, now ${held.status},`
+    const says = comesBack(held) ? `goes on when ${why} is active` : `goes on no more: ${why} stays so; cancel the run`
+    return new FlowFailure('SUSPENDED', `run ${run_id} ${says}`)
+  }
   const paused = waits.find(({ isPaused }) => isPaused)?.child
   if (paused) return new FlowFailure('PAUSED', `run ${paused.run_id}, a child of run ${run_id}, is paused`)
   return new FlowFailure('SIGNAL_PENDING', `run ${run_id} waits for a signal`)

@@ -14,3 +14,6 @@ export function heldUpBy(graph: ProjectGraph, { session }: RunOptions): HeldUp |
   const collab = session && graph.get('collab', session.collab_id)?.data.status
   return collab === 'suspended' ? { by: 'collab', id: session!.collab_id, status: collab } : undefined
 }
+
+/** Can it become active yet? What was archived never does. */
+export const comesBack = ({ status }: HeldUp): boolean => status === 'draft' || status === 'suspended'

@@ -7,7 +7,7 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import type { BindingSpec } from './bind.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
-import { heldUpBy } from './held-up.ts'
+import { comesBack, heldUpBy } from './held-up.ts'
 import type { RunOptions } from './live.ts'
 import { openSignals } from './signals.ts'
 import { standingOf } from './standing.ts'
@@ -101,11 +101,10 @@ function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   const held = heldUpBy(graph, run.options)
   if (!held) return []
   const whose = `the ${held.by} ${held.id}`
-  return COMES_BACK.has(held.status)
+  return comesBack(held)
     ? [{ what: `${whose}, which is ${held.status}, to be active` }]
     : [{ what: `somebody to cancel it: ${whose} is ${held.status}, and nothing begins there any more` }]
 }
-const COMES_BACK: ReadonlySet<string> = new Set(['draft', 'suspended'])
 
 /** Its question was told already. One that was answered and taken in has no time left to run. */
 function isAskedAbout({ state }: ProjectGraph, { id }: Node<'action'>, timed: ReadonlySet<string>): boolean {

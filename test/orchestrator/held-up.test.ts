@@ -260,22 +260,34 @@ describe('a context that is suspended at the worst moment', () => {
 })
 
 describe('a flow whose context is suspended', () => {
-  it('says so, and goes on with the next call', async () => {
+  /** A flow whose context is moved by somebody during its first step. */
+  async function movedInTheFirst(intent: 'suspend' | 'archive') {
     const vsl = memoryBackend()
     const context = contextDocument()
     const plan = planDocument(context, { one: {}, two: { after: ['one'] }, three: { after: ['two'] } })
     const desk = await runtimeOf({}, { store: vsl, mine: new Set() })
     const ael = {
       async execute({ params }: { params: { description?: string } }) {
-        if (params.description === 'one')
-          await desk.call('context', { intent: 'suspend', context_id: context.context_id })
+        if (params.description === 'one') await desk.call('context', { intent, context_id: context.context_id })
         return { output: params.description ?? null }
       },
     }
     const asked = call(vsl, saying({ context, plan }), { ael: ael as never })
+    return { desk, context, asked }
+  }
+
+  it('says so, and goes on with the next call', async () => {
+    const { desk, context, asked } = await movedInTheFirst('suspend')
     expect(await runSingleAgentFlow(asked)).toMatchObject({ success: false, error: { code: 'SUSPENDED' } })
     await desk.call('context', { intent: 'activate', context_id: context.context_id })
     expect(await runSingleAgentFlow(asked)).toMatchObject({ success: true })
+    await desk.close()
+  })
+
+  it('is told that it goes on no more where that was archived', async () => {
+    const { desk, asked } = await movedInTheFirst('archive')
+    const { error } = await runSingleAgentFlow(asked)
+    expect(error).toMatchObject({ code: 'SUSPENDED', message: expect.stringContaining('cancel the run') })
     await desk.close()
   })
 })
