@@ -4,6 +4,7 @@ import { isTerminal } from '../protocol/lifecycle.ts'
 import { inWords } from '../protocol/thrown.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { type Wakeable, wakeable } from '../vsl/wakeable.ts'
 import type { Children } from './children.ts'
 import { ends, sessionHasEnded } from './ending.ts'
 import type { LeftRuns } from './left-runs.ts'
@@ -49,6 +50,13 @@ export interface Keeper {
 
 const MOST_ATTEMPTS = 3
 
+/** A run that somebody drives. It may be taken up anew while it is driven, and whoever waits for it is told all the same. */
+interface Driven {
+  readonly end: Promise<RunnerEnd>
+  /** Woken whenever it stands still. */
+  readonly still: Wakeable
+}
+
 /** Takes a context and drives its runs until none is left; `undefined` while somebody else has it. */
 export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise<Keeper | undefined> {
   const ownership = await own(graph.id, options)
@@ -60,7 +68,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     throw error
   }
   const runs = new Map<string, LiveRun>()
-  const driving = new Map<string, Promise<RunnerEnd>>()
+  const driving = new Map<string, Driven>()
   let leaving = false
   const { setBacks } = graph
   const unwatch = graph.watch(() => {
@@ -85,26 +93,28 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     runs,
     done,
     settled(run) {
-      const still = runs.get(run)?.still.wait()
       const driven = driving.get(run)
-      return still && driven ? Promise.race([driven, still.then(() => 'held' as const)]) : driven
+      return driven && Promise.race([driven.end, driven.still.wait().then(() => 'held' as const)])
     },
     abandon: ownership.abandon,
     takeUpAll() {
       if (leaving || ownership.lost.aborted || options.drain.aborted) return false
       for (const run of runs.values()) look(run)
       for (const node of dueRuns(graph, options.mine))
-        if (!driving.has(node.id) && !options.left.leaves(graph, node)) driving.set(node.id, driveOne(node))
+        if (!driving.has(node.id) && !options.left.leaves(graph, node)) {
+          const still = wakeable()
+          driving.set(node.id, { end: driveOne(node, still), still })
+        }
       return true
     },
   }
 
-  async function driveOne({ id, data }: Node<'run'>): Promise<RunnerEnd> {
+  async function driveOne({ id, data }: Node<'run'>, still: Wakeable): Promise<RunnerEnd> {
     try {
-      return await driven(id)
+      return await driven(id, still)
     } catch (error) {
       options.onError(error)
-      return await driven(id, error).catch((again) => {
+      return await driven(id, still, error).catch((again) => {
         options.onError(isStuck(id, again))
         options.left.gaveUp(data.plan_id)
         return 'lost' as const
@@ -119,12 +129,13 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
    * Takes a run up as it stands in the graph and drives it; or ends it, when that went wrong before. A tick that is refused because others have written
    * since it looked, or an approval expired before its commit, is nobody's fault: then it is taken up as it stands by now.
    */
-  async function driven(id: string, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
+  async function driven(id: string, still: Wakeable, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
     const isOrphan = graph.get('run', id)!.data.parent !== undefined && (await orphaned(id))
     const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, {
       layer: options.layer,
       patiently: options.patiently,
       cancelChild: options.children.cancel,
+      still,
     })
     if (wrong !== undefined) giveUp(run, wrong)
     else if (isOrphan) ends(run, ORPHANED)
@@ -140,7 +151,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       runs.delete(id)
       options.live.delete(run.plan)
     }
-    return driven(id, wrong, attempt + 1)
+    return driven(id, still, wrong, attempt + 1)
   }
 
   /** Where nobody can say it goes on: it is asked again when it is taken up the next time. */

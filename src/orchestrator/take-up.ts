@@ -3,7 +3,6 @@ import { ledger } from '../ael/ledger.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import { wakeable } from '../vsl/wakeable.ts'
 import { isEnded, setApart, takenUp } from './interrupted.ts'
 import type { Ending, LiveRun, RunOptions } from './live.ts'
 import { isCarriedOver } from './outcome.ts'
@@ -16,7 +15,7 @@ export function takeUp(
   graph: ProjectGraph,
   node: Node<'run'>,
   owner: Ownership,
-  { layer, patiently, cancelChild }: Pick<LiveRun, 'layer' | 'patiently' | 'cancelChild'>,
+  { layer, patiently, cancelChild, still }: Pick<LiveRun, 'layer' | 'patiently' | 'cancelChild' | 'still'>,
 ): LiveRun {
   const { plan_id, trace_id, run_id } = node.data
   const options = node.data.options as RunOptions
@@ -67,7 +66,7 @@ export function takeUp(
     crowded: false,
     resumed: false,
     wake: () => undefined,
-    still: wakeable(),
+    still,
   }
   run.ledger.know(node.data.lines ?? [])
   account(run, actions)

@@ -326,4 +326,26 @@ describe('an approval that expires while the store cannot be written to', () => 
     expect({ called, errors: runtime.errors }).toEqual({ called: [], errors: [] })
     await inTime(clock, runtime.close())
   })
+
+  it('keeps nobody waiting who had asked before whether its run rests, where its context was suspended meanwhile', async () => {
+    const { called, functions } = noted('drop', 'next')
+    const { clock, start } = world(functions)
+    const { seen, away } = mayBeAway(clock)
+    const runtime = await start({ onAway: () => undefined }, seen)
+    const drop = { binding: { approval: { expires_ms: MINUTE }, on_failure: 'skip' } } as const
+    const run = await runtime.submit(flowOf({ drop, next: { after: ['drop'] } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const [question] = await runtime.waiting()
+    away()
+    await runtime.decide(question!.confirm.confirm_id, yes('lead'))
+    const rest = run.rest()
+    const other = await start({ mine: new Set() })
+    const { context_id } = run
+    await other.call('context', { intent: 'suspend', context_id })
+    expect(await inTime(clock, rest)).toBe('waiting')
+    await other.call('context', { intent: 'activate', context_id })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect({ called, errors: runtime.errors }).toEqual({ called: ['next'], errors: [] })
+    await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
 })
