@@ -182,9 +182,9 @@ function isAnswered(run: LiveRun): boolean {
 /** Somebody else may write to the graph: cancel, decide, signal. Only a run that is quiet needs to listen; a busy one meets it in its own commits. */
 function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
   const { graph, patiently } = run
+  const after = graph.revision // also when it is asked again: what this process has committed meanwhile is news too
   const news = async () => {
-    for await (const _ of graph.store.read(graph.id, { after: graph.revision, follow: true, signal }))
-      return graph.refresh()
+    for await (const _ of graph.store.read(graph.id, { after, follow: true, signal })) return graph.refresh()
   }
   return patiently(news, signal)
 }

@@ -3,7 +3,9 @@ import { passingFailure } from '../../src/ael/failure.ts'
 import type { FunctionSpec } from '../../src/ael/function.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, collabDocument, contextDocument, planDocument, roleDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -14,8 +16,8 @@ const why = { actor: 'somebody', reason: 'it may go on' }
 const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
 
 /** A run of two steps whose context is suspended during the first, which goes on until `slow` is opened. */
-async function suspendedInTheFirst(more: Parameters<typeof inTheFirstOfTwo>[0] = {}) {
-  const { first: runtime, run, ...given } = await inTheFirstOfTwo(more)
+async function suspendedInTheFirst(...of: Parameters<typeof inTheFirstOfTwo>) {
+  const { first: runtime, run, ...given } = await inTheFirstOfTwo(...of)
   const { context_id } = run
   await runtime.call('context', { intent: 'suspend', context_id })
   const goOn = () => runtime.call('context', { intent: 'activate', context_id })
@@ -79,6 +81,35 @@ describe('a run in a context that is suspended', () => {
       await inTime(clock, first.close())
     },
   )
+
+  it('goes on by a commit of its own process too, that comes when whoever listens had just lost the store', async () => {
+    const lost = door()
+    let isBack = false
+    const losing = (store: Backend): Backend => ({
+      ...store,
+      async *read(stream, from) {
+        if (!from?.follow || isBack) return yield* store.read(stream, from)
+        const entries = store.read(stream, from)[Symbol.asyncIterator]()
+        for (;;) {
+          const next = await Promise.race([entries.next(), lost.opened])
+          if (!next) throw new Unavailable('the store', 'it is away for a moment')
+          if (next.done) return
+          yield next.value
+        }
+      },
+    })
+    const { clock, slow, runtime, run } = await suspendedInTheFirst({}, losing)
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await passes(clock, 1_000)
+    isBack = true
+    lost.open()
+    await new Promise((resolve) => setImmediate(resolve))
+    const graph = await runtime.project.context(run.context_id)
+    await graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { status: 'active' } }], why)
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
+  })
 
   it('is said to wait for its context', async () => {
     const { clock, slow, runtime, run, goOn } = await suspendedInTheFirst()
