@@ -124,7 +124,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
     if (broken !== undefined)
       throw new Unavailable(folder, 'an earlier write failed halfway, open the store again', { cause: broken })
     // As git does that checks out another commit: what went on into the old file would be kept by nobody.
-    if (statSync(active.path, { bigint: true, throwIfNoEntry: false })?.ino !== inode)
+    if (inodeAt(active.path) !== inode)
       throw new Refused(`${active.path} was removed or replaced while it was open`, 'open the store again')
   }
 
@@ -298,6 +298,14 @@ async function lineStarts(segment: Segment): Promise<number[]> {
 const NEWLINE = 10
 
 const inodeOf = async (file: FileHandle): Promise<bigint> => (await file.stat({ bigint: true })).ino
+
+function inodeAt(path: string): bigint | undefined {
+  try {
+    return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino
+  } catch (error) {
+    throw fileError(path, error)
+  }
+}
 
 async function writeAll(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {

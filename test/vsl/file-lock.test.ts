@@ -7,6 +7,8 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
+  unlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
@@ -16,7 +18,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { Refused } from '../../src/protocol/errors.ts'
+import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Holder } from '../../src/vsl/backend.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
@@ -88,6 +90,20 @@ describe('a folder that is open', () => {
     const again = await fileBackend({ path })
     await again.commit(append('g', 1))
     await again.close()
+  })
+
+  it('is Unavailable while the file system cannot say whether its journal is the same, and goes on with it afterwards', async () => {
+    const path = freshPath()
+    const backend = await fileBackend({ path, onError: () => undefined })
+    await backend.commit(append('g', 0))
+    const folder = join(path, 'journal')
+    renameSync(folder, `${folder}.away`)
+    symlinkSync('journal', folder)
+    await expect(backend.commit(append('g', 1))).rejects.toThrow(Unavailable)
+    unlinkSync(folder)
+    renameSync(`${folder}.away`, folder)
+    await backend.commit(append('g', 1))
+    await backend.close()
   })
 
   it('gets no more files of values either, once it was removed', async () => {
