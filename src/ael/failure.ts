@@ -16,7 +16,13 @@ export const denied = (message: string): ActionError => new ActionError('action_
 export const overBudget = (message: string): ActionError => new ActionError('budget_exceeded', message)
 
 export const timedOut = (what: string, ms: number): ActionError =>
-  new ActionError('action_timed_out', `${what} did not end within ${ms} ms`)
+  new ActionError('action_timed_out', `${what} ${within(ms)}`)
+/** Did an action take all the time that it was given, and not something that it asked or waited for? Told by what of an error is stored. */
+export const tookAll = (
+  ms: number,
+  { code, message }: { readonly code?: unknown; readonly message?: unknown },
+): boolean => code === 'action_timed_out' && String(message).endsWith(` ${within(ms)}`)
+const within = (ms: number): string => `did not end within ${ms} ms`
 
 export const aborted = (what: string, signal: AbortSignal): ActionError =>
   signal.reason instanceof ActionError && signal.reason.code !== 'action_failed'

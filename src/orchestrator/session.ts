@@ -1,3 +1,4 @@
+import { tookAll } from '../ael/failure.ts'
 import { append } from '../protocol/append.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { CollabMode } from '../protocol/types.ts'
@@ -67,7 +68,6 @@ export function liveSession(
   plan: string,
   options: Session,
   actions: readonly Node<'action'>[],
-  timeoutOf: (step: string) => number | undefined,
 ): LiveSession {
   const session: LiveSession = {
     options,
@@ -90,7 +90,7 @@ export function liveSession(
     const entry = { turn_number, participant_id, purpose, step_id }
     if (status === 'running' || status === 'waiting') session.open.push(entry)
     else session.ended.push(entry)
-    if (purpose === 'work' && isExpiry(session, turn, timeoutOf(step_id), node.data.error))
+    if (purpose === 'work' && isExpiry(session, turn, node.data.error))
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
     const victor = lost_to === undefined ? undefined : graph.get('action', lost_to)?.data.step_id
     if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
@@ -183,13 +183,6 @@ export function claimedBy(session: LiveSession, { action_id, step_id }: Contende
   return lost ? written.filter((resource) => !lost.includes(resource)) : written
 }
 
-/** Was it the turn whose time was over, and not the step's own, shorter timeout? */
-export const isExpiry = (
-  { options }: LiveSession,
-  { token_id }: TurnRecord,
-  timeout_ms: number | undefined,
-  error: JsonObject | undefined,
-): boolean =>
-  token_id !== undefined &&
-  error?.code === 'action_timed_out' &&
-  !(timeout_ms !== undefined && timeout_ms < options.token_ms)
+/** Was it the turn whose time was over, and not the step's own, shorter timeout, or that of a server or a signal? */
+export const isExpiry = ({ options }: LiveSession, { token_id }: TurnRecord, error: JsonObject | undefined): boolean =>
+  token_id !== undefined && error !== undefined && tookAll(options.token_ms, error)

@@ -40,7 +40,7 @@ export function takeUp(
     patiently,
     bindings,
     carried: carried.size > 0 ? carried : undefined,
-    ...scheduleOf({ graph, plan: plan_id, options, bindings }, actions),
+    ...scheduleOf({ graph, plan: plan_id, options }, actions),
     ledger: ledger(options.budget),
     line: layer.places?.line(() => {
       run.inbox.push({ kind: 'look' })
@@ -78,13 +78,12 @@ const hasChildren = ({ state }: ProjectGraph, { id, group, data }: Node<'action'
 
 /** What could begin, whose turn it would be, and how many attempts there were. */
 export function scheduleOf(
-  { graph, plan, options, bindings }: Pick<LiveRun, 'graph' | 'plan' | 'options' | 'bindings'>,
+  { graph, plan, options }: Pick<LiveRun, 'graph' | 'plan' | 'options'>,
   actions: readonly Node<'action'>[],
 ): Pick<LiveRun, 'ready' | 'session' | 'segments' | 'ends'> {
-  const timeoutOf = (step: string) => bindings.get(step)?.data.timeout_ms ?? options.timeout_ms
   return {
     ready: readySet(graph.state, plan),
-    session: options.session && liveSession(graph, plan, options.session as Session, actions, timeoutOf),
+    session: options.session && liveSession(graph, plan, options.session as Session, actions),
     segments: count(actions, 'began'),
     ends: count(actions, 'ended'),
   }

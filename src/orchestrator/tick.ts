@@ -167,7 +167,7 @@ function attemptFailed(
   if (run.ending) return void flightFailed(run, flight, 'failed', told, decided)
   const failures = (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1
   const { session } = run
-  const expired = session && flight.turn && isExpiry(session, flight.turn, flight.action.timeout_ms, told) // the turn is over, and with it its attempts
+  const expired = session && flight.turn && isExpiry(session, flight.turn, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) {
     const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }

@@ -98,7 +98,7 @@ export function turnLost(
   decided: Decided,
 ): 'nothing' | 'step' | 'word' {
   const { turn, step } = flight
-  const expired = isExpiry(session, turn, flight.action.timeout_ms, error)
+  const expired = isExpiry(session, turn, error)
   const status = error.code === 'action_aborted' ? 'cancelled' : expired ? 'expired' : 'failed'
   turnEnds(run, session, flight, { status, error }, decided)
   const failed = <T>(left: T): T => {

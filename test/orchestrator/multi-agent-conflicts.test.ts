@@ -89,7 +89,6 @@ describe('a session that was left behind', () => {
       'plan',
       { seats, conflicts } as never,
       [...actions, answer('open', 'ann', 4)] as never,
-      () => undefined,
     )
     expect(writers.get('readme')?.map(({ action_id }) => action_id)).toEqual(['agreed-bob'])
     expect([...answers.keys()]).toEqual(['open'])

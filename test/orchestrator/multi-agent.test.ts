@@ -6,6 +6,7 @@ import { type MultiAgentFlow, runMultiAgentFlow } from '../../src/orchestrator/m
 import { mapBreaches } from '../../src/orchestrator/profiles/map.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
+import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Collab, CollabMode, Plan, Trace } from '../../src/protocol/types.ts'
 import { isValid, validateProfileEvent } from '../../src/protocol/validate.ts'
@@ -607,6 +608,55 @@ describe('a turn’s token', () => {
     expect(keys.map((key) => key.split(' ')[0])).toEqual(['ann', 'ann'])
     expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(1)
     await proven(events, store, base.context.context_id)
+  })
+
+  it('has not expired when what its step asks takes too long: it is attempted again in the same turn', async () => {
+    const keys: string[] = []
+    const asks: FunctionSpec = (who) => {
+      keys.push(String(who))
+      if (keys.length === 1) throw new ActionError('action_timed_out', 'the server did not answer within 100 ms')
+      return 'done'
+    }
+    const base = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {} },
+      functions: { a: asks },
+    })
+    const options = { retry: { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } } as const
+    const { success, events } = await runMultiAgentFlow(base.options({ flow: { ...base.options().flow, options } }))
+    expect(success).toBe(true)
+    expect(keys).toEqual(['ann', 'ann'])
+    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(1)
+    await proven(events, base.store, base.context.context_id)
+  })
+
+  it('has not expired when a signal does not come, however much longer it was waited for: the step fails', async () => {
+    const clock = manualClock()
+    const base = given({ mode: 'round_robin', participants: ['ann:dev', 'bob:dev'], steps: { a: {} }, session })
+    const wait = { action_type: 'wait', params: { signal: 'go' }, timeout_ms: 5_000 }
+    const store = memoryBackend({ clock })
+    const runtime = await createRuntime({ store, layer: base.layer, clock })
+    const { context_id } = base.context
+    await runtime.call('context', { intent: 'create', ...base.context })
+    for (const role of base.roles) await runtime.call('role', { intent: 'create', ...role })
+    await runtime.call('collab', { intent: 'create', ...base.collab })
+    const run = await runtime.submit({
+      context: context_id,
+      plan: base.plan,
+      bindings: { steps: { [base.plan.ids.a!]: wait } },
+      options: { profile: 'map', session: { collab_id: base.collab.collab_id, ...session } },
+    })
+    const result = await passing(clock, run.result())
+    expect(result.error).toMatchObject({
+      code: 'action_timed_out',
+      message: 'the signal go did not come within 5000 ms',
+    })
+    const events: unknown[] = []
+    for await (const { event } of run.events()) events.push(event)
+    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(1)
+    await proven(events, store, context_id)
+    await passing(clock, runtime.close())
   })
 
   it('is not needed where several may write at a time', async () => {
