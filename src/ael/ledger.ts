@@ -1,5 +1,6 @@
 import type { Spend } from './adapter.ts'
 import type { Budget, BudgetState } from './layer.ts'
+import { exact } from './spend.ts'
 
 /** What was used up and set apart, against its limits. */
 export interface Ledger extends Budget {
@@ -30,13 +31,13 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
 
   const taken = (unit: (typeof UNITS)[number]): number => {
     let sum = spent[unit]
-    for (const spend of reserved.values()) sum += spend[unit] ?? 0
+    for (const spend of reserved.values()) sum = exact(sum + (spend[unit] ?? 0))
     return sum
   }
-  const remaining = (): Spend =>
-    Object.fromEntries(limited.map((unit) => [unit, Math.max(0, limits[unit]! - taken(unit))]))
+  const left = (unit: (typeof UNITS)[number]): number => exact(limits[unit]! - taken(unit))
+  const remaining = (): Spend => Object.fromEntries(limited.map((unit) => [unit, Math.max(0, left(unit))]))
   const add = (spend: Spend) => {
-    for (const unit of UNITS) spent[unit] += spend[unit] ?? 0
+    for (const unit of UNITS) spent[unit] = exact(spent[unit] + (spend[unit] ?? 0))
   }
 
   function state(): BudgetState {
@@ -58,9 +59,9 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
   const usedUp = (unit: (typeof UNITS)[number]) => `the budget of ${limits[unit]} ${unit} is used up`
   /** Somebody who reads that a budget is used up of which nothing was spent would look for who spent it. */
   const tooMuch = (unit: (typeof UNITS)[number], spend: Spend) => {
-    const left = limits[unit]! - taken(unit)
-    return left > 0
-      ? `the budget of ${limits[unit]} ${unit} has ${left} left, and this may take ${spend[unit]}`
+    const more = left(unit)
+    return more > 0
+      ? `the budget of ${limits[unit]} ${unit} has ${more} left, and this may take ${spend[unit]}`
       : usedUp(unit)
   }
   /** What an attempt has used up on its way is spent, whether or not it may go on: whoever comes next finds that much less. */
@@ -83,7 +84,7 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
     remaining,
     reserve({ execution_id, spend }) {
       if (reserved.has(execution_id)) return goesOn(execution_id, spend)
-      const over = limited.find((unit) => taken(unit) + (spend[unit] ?? 0) > limits[unit]!)
+      const over = limited.find((unit) => exact(taken(unit) + (spend[unit] ?? 0)) > limits[unit]!)
       if (over !== undefined) return { state: 'exceeded', remaining: remaining(), message: tooMuch(over, spend) }
       if (limited.length > 0) reserved.set(execution_id, spend)
       return state()

@@ -18,3 +18,6 @@ export function refuseUnlessSpend(said: Spend, what: string): void {
 }
 
 const UNITS: readonly string[] = ['actions', 'tokens', 'cost'] satisfies (keyof Spend)[]
+
+/** An amount as people write it: 0.1 three times is 0.3, and not a little more than a budget of 0.3. */
+export const exact = (amount: number): number => (Number.isInteger(amount) ? amount : Number(amount.toPrecision(15)))

@@ -1,4 +1,5 @@
 import type { Spend } from '../ael/adapter.ts'
+import { exact } from '../ael/spend.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { sameJson } from '../psg/plain.ts'
@@ -38,6 +39,6 @@ export function linesTold({ ledger, graph, id }: LiveRun, events: readonly Event
 export function withUsage(before: JsonObject | undefined, more: Spend): JsonObject {
   if (!before) return { ...more }
   const sum = { ...before }
-  for (const [unit, amount] of Object.entries(more)) sum[unit] = Number(sum[unit] ?? 0) + amount
+  for (const [unit, amount] of Object.entries(more)) sum[unit] = exact(Number(sum[unit] ?? 0) + amount)
   return sum
 }

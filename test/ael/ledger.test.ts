@@ -38,6 +38,24 @@ describe('a budget', () => {
     expect(await reserved('second')).not.toBe('exceeded')
   })
 
+  it.each([
+    ['0.3 by 0.1', 0.3, 0.1, 3],
+    ['1 by 0.001', 1, 0.001, 1_000],
+    ['0.000021 by 0.000003', 0.000021, 0.000003, 7],
+  ])('is used up to the last bit, whatever a computer makes of fractions: %s', async (_, limit, each, times) => {
+    const request = (execution_id: string) => ({ execution_id, action_id: 'any', spend: { cost: each } })
+    const inTurn = ledger({ cost: limit })
+    const atOnce = ledger({ cost: limit })
+    for (let i = 0; i < times; i++) {
+      expect(inTurn.reserve(request('one')).state).not.toBe('exceeded')
+      expect((await inTurn.settle('one', { cost: each })).state).not.toBe('exceeded')
+      if (i < 30) expect(atOnce.reserve(request(`${i}`)).state).not.toBe('exceeded')
+    }
+    expect(inTurn.remaining()).toEqual({ cost: 0 })
+    expect(inTurn.spent.cost).toBe(limit)
+    expect(inTurn.reserve(request('one more'))).toMatchObject({ message: `the budget of ${limit} cost is used up` })
+  })
+
   it('says what is left of it where that is not enough', async () => {
     const budget = ledger({ tokens: 100 })
     const denied = async (tokens: number) =>
