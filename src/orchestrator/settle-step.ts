@@ -24,6 +24,7 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
     decided.events.push(conflictDetected(subjectOf(run, session), told))
     const settled = settle(contenders, session.options.conflicts!)
     const candidates = distinct(contenders).map(idOf)
+    if (!settled && run.ending) return // nobody would wait for what people say
     if (!settled) return ask(run, step, { conflict_id, resource, contenders, candidates }, decided)
     stands(run, session, { ...clash, step, conflict_id }, settled.winner, settled.strategy, decided)
   }

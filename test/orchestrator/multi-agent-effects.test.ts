@@ -167,6 +167,27 @@ describe('a session that takes back what it did', () => {
     expect(undone).toEqual(['poll'])
   })
 
+  it('asks nobody which answer shall stand once it is on its way to its end', async () => {
+    const [back, questions] = [door(), new Set<string>()]
+    const { runtime, clock, run } = await opened({
+      steps: { poll: {} },
+      functions: {
+        async poll(args: Json, { signal }) {
+          if (!isAnn(args)) await clock.sleep(60_000, signal).catch(() => undefined) // as good as done when it was told to stop
+          return isAnn(args) ? 'ann' : 'bob'
+        },
+        undo: () => back.opened,
+      },
+      session: () => ({ conflicts: { strategies: ['escalation'] } }),
+      options: { on_failure: 'compensate', budget: { wall_ms: 5_000 } },
+    })
+    await until(clock, () => run.phase === 'undoing')
+    for (const { confirm } of await runtime.waiting()) questions.add(String(confirm.reason))
+    back.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', undone: [{}, {}] })
+    expect([...questions]).toEqual([])
+  })
+
   it('takes back answers that nobody wanted', async () => {
     const given = await opened({
       steps: { poll: { binding: { on_failure: 'compensate' } } },
