@@ -16,7 +16,7 @@ import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './step
 
 /** All who had a step have answered: what contends is settled, and then the step is completed. It stays open while a person must say what stands. */
 export function finishStep(run: LiveRun, session: LiveSession, step: string, decided: Decided): void {
-  for (let clash = clashOf(run, session, step); clash; clash = clashOf(run, session, step)) {
+  for (let clash = clashOf(run, session, step, decided); clash; clash = clashOf(run, session, step, decided)) {
     const { resource, contenders } = clash
     const conflict_id = run.graph.clock.uuid()
     const roles = contenders.map(({ role_id }) => role_id)
@@ -32,18 +32,22 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
   session.answers.delete(step)
   if (answers.length > 1 && !session.options.conflicts) gather(run, step, answers, decided)
   const last = answers.at(-1)
-  for (const resource of last ? claimedBy(session, last) : []) writes(run, session, resource, last!, decided)
+  const { writers } = session
+  for (const resource of last ? claimedBy(session, last) : [])
+    writers.set(resource, inOrder(run, writers.get(resource) ?? [], last!, decided))
   decided.changes.push(move('step', step, 'completed'))
   run.ready.satisfied(step)
 }
 
-/** Those who wrote the same stand in the order in which they ended: others may have ended while a person was asked about this one. */
-function writes(run: LiveRun, { writers }: LiveSession, resource: string, mine: Contender, decided: Decided): void {
+/**
+ * Those who wrote the same, in the order in which they ended: others may have ended while a person was asked about this one, or while somebody else was
+ * to answer its step.
+ */
+function inOrder(run: LiveRun, others: readonly Contender[], mine: Contender, decided: Decided): Contender[] {
   const endOf = ({ action_id: id }: Contender): number =>
     (decided.said.get(id)?.set.ended ?? run.graph.get('action', id)?.data.ended)!.at(-1)!.at
-  const others = writers.get(resource) ?? []
   const before = others.findLastIndex((other) => endOf(other) < endOf(mine))
-  writers.set(resource, others.toSpliced(before + 1, 0, mine))
+  return others.toSpliced(before + 1, 0, mine)
 }
 
 /** A person has said whether a result shall stand. False when none is left that anybody wants. */
@@ -113,7 +117,7 @@ interface Clash {
 }
 
 /** What contends now: the answers to this step among each other, or with those who wrote the same and neither waited for the other. */
-function clashOf(run: LiveRun, session: LiveSession, step: string): Clash | undefined {
+function clashOf(run: LiveRun, session: LiveSession, step: string, decided: Decided): Clash | undefined {
   if (!session.options.conflicts) return undefined
   const answers = session.answers.get(step) ?? []
   if (contend(answers)) return { resource: answersTo(step), contenders: answers }
@@ -121,7 +125,7 @@ function clashOf(run: LiveRun, session: LiveSession, step: string): Clash | unde
   if (!mine) return undefined
   for (const resource of claimedBy(session, mine)) {
     const rivals = (session.writers.get(resource) ?? []).filter((one) => isRival(run, one, mine))
-    const contenders = [...rivals, mine]
+    const contenders = inOrder(run, rivals, mine, decided)
     if (contend(contenders)) return { resource, contenders }
   }
   return undefined

@@ -392,6 +392,21 @@ describe('who loses one of several things that it wrote', () => {
   )
 })
 
+it('has what was written last stand, also where who wrote before still waited for another who was to answer the same', async () => {
+  const { clock, run, ids } = await opened({
+    steps: { poll: {}, other: { role: 'ann' } },
+    functions: {
+      poll: (args) => (isAnn(args as Json) ? clock.sleep(200).then(boom) : 'bob'),
+      other: () => clock.sleep(100).then(() => 'ann'),
+    },
+    session: ({ poll, other }) => ({
+      conflicts: { strategies: ['timestamp'], writes: { [poll!]: ['log'], [other!]: ['log'] } },
+    }),
+  })
+  const log = { step_id: ids.other, participant_id: 'ann' }
+  expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed', resources: { log } })
+})
+
 describe('several questions about one thing', () => {
   it.each(['approved', 'rejected'] as const)(
     'are all settled, also that about a result which lost to another meanwhile and is %s then',
