@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { Deciding } from '../psg/moves.ts'
-import { behind, countOf, type Route, TEXT } from './route.ts'
+import { behind, limitOf, type Route, TEXT } from './route.ts'
 
 const MOST_CONFIRMS = 1_000
 const QUESTION = {
@@ -33,7 +33,7 @@ export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
       },
       answer: { type: 'object', properties: { confirms: { type: 'array', items: QUESTION }, next: TEXT } },
       async handle({ query }) {
-        const limit = countOf(query, 'limit', MOST_CONFIRMS)
+        const limit = limitOf(query, MOST_CONFIRMS)
         const confirms = await runtime.waiting({ limit, ...behind(query) })
         const next = confirms.length === limit ? confirms.at(-1)?.confirm.confirm_id : undefined
         return { confirms, ...(next !== undefined && { next }) }

@@ -4,7 +4,7 @@ import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { pathsOf } from '../psg/paths.ts'
 import { caughtUp } from '../psg/project.ts'
 import { findNamed, shownAs, type ToldReason, whyOf } from './find.ts'
-import { behind, by, countOf, type Route, TEXT, wordOf } from './route.ts'
+import { behind, by, limitOf, type Route, TEXT, wordOf } from './route.ts'
 
 const STATUSES = statusesOf('plan')
 const MOST_CONTEXTS = 1_000
@@ -23,13 +23,13 @@ export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
       query: { after: 'an id: only those behind it', limit: `at most this many, up to ${MOST_CONTEXTS}` },
       answer: { type: 'object', properties: { contexts: { type: 'array', items: TEXT }, next: TEXT } },
       async handle({ query }) {
-        const limit = countOf(query, 'limit', MOST_CONTEXTS)
+        const limit = limitOf(query, MOST_CONTEXTS)
         const contexts: string[] = []
         const prefix = 'id/context/'
         const { after } = behind(query)
         const from = { limit, ...(after !== undefined && { after: `${prefix}${after}` }) }
         for await (const [key] of store.scan(prefix, from)) contexts.push(key.slice(prefix.length))
-        return { contexts, ...(contexts.length > 0 && contexts.length === limit && { next: contexts.at(-1) }) }
+        return { contexts, ...(contexts.length === limit && { next: contexts.at(-1) }) }
       },
     },
     {

@@ -51,6 +51,7 @@ export function flagOf(fields: JsonObject, path: string): boolean {
 }
 
 type Given = { readonly [name: string]: unknown }
+type Query = Request['query']
 
 export function wordOf<T extends string>(fields: Given, path: string, words: readonly T[], subject = 'body'): T {
   const found = fields[path]
@@ -68,19 +69,22 @@ export const choiceOf = <T extends string>(
   subject?: string,
 ): T | undefined => (fields[path] === undefined ? undefined : wordOf(fields, path, words, subject))
 
+/** How many of something a page may hold at most. */
+export const limitOf = (query: Query, most: number): number => countOf(query, 'limit', most, 1)
+
 /** A whole number of a query, within bounds. */
-export function countOf(query: { readonly [name: string]: string | undefined }, path: string, most: number): number {
+export function countOf(query: Query, path: string, most: number, least = 0): number {
   const text = query[path]
   if (text === undefined) return most
   const count = Number(text)
-  if (/^\d+$/.test(text) && count >= 0 && count <= most) return count
+  if (/^\d+$/.test(text) && count >= least && count <= most) return count
   throw new InvalidInput('query', [
-    { path, rule: 'range', message: `must be a whole number from 0 to ${most}`, found: shown(text) },
+    { path, rule: 'range', message: `must be a whole number from ${least} to ${most}`, found: shown(text) },
   ])
 }
 
 /** Where a page begins: behind the id that a query names, if it names one. */
-export function behind({ after }: { readonly [name: string]: string | undefined }): { readonly after?: string } {
+export function behind({ after }: Query): { readonly after?: string } {
   if (after === undefined) return {}
   if (after !== '') return { after }
   throw new InvalidInput('query', [{ path: 'after', rule: 'text', message: 'must be text that is not empty' }])

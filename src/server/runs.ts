@@ -8,7 +8,7 @@ import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
-import { behind, choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
+import { behind, choiceOf, countOf, flagOf, limitOf, type Request, type Route, TEXT, textOf } from './route.ts'
 import { toldEnded, toldRun, toldWithChildren } from './told-run.ts'
 
 const LONGEST_WAIT_MS = 60_000
@@ -108,7 +108,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       },
       answer: { type: 'object', properties: { runs: { type: 'array', items: ENDED }, next: TEXT } },
       async handle({ query, raw }) {
-        const limit = countOf(query, 'limit', MOST_RUNS)
+        const limit = limitOf(query, MOST_RUNS)
         const phase = choiceOf(query, 'phase', PHASES, 'query')
         const status = choiceOf(query, 'status', PLAN_ENDINGS, 'query')
         const from = behind(query)
@@ -126,7 +126,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         }
         return {
           runs: await Promise.all(runs.map(told)),
-          ...(runs.length > 0 && runs.length === limit && { next: runs.at(-1)!.plan_id }),
+          ...(runs.length === limit && { next: runs.at(-1)!.plan_id }),
         }
       },
     },
@@ -222,12 +222,11 @@ async function endedPage(runtime: ComposedRuntime, { status, after, limit, signa
   }
   const runs: object[] = []
   let next: string | undefined
-  if (limit > 0)
-    for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
-      if (runs.push(toldEnded(run)) < limit) continue
-      next = run.run_id
-      break
-    }
+  for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
+    if (runs.push(toldEnded(run)) < limit) continue
+    next = run.run_id
+    break
+  }
   return { runs, next }
 }
 
