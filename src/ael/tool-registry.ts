@@ -14,7 +14,7 @@ import {
   text,
 } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Json } from '../protocol/json.ts'
 import { retold } from '../protocol/retold.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call, Lack } from './adapter.ts'
@@ -36,26 +36,30 @@ export interface Tool {
    * Under `ask`: what a person is asked about these arguments; `undefined` or empty asks `Run <name>?`, `null` says that these need no asking.
    * The arguments fit the schema when this is called.
    */
-  requestApproval?(args: JsonObject, asker: Asker): Question | Promise<Question>
+  requestApproval?(args: ToolArgs, asker: Asker): Question | Promise<Question>
   /** Under `ask`: who must agree, of whom how many, and until when; anybody within a week when absent. */
   readonly approvers?: Approvers
   /** Can what it does be taken back wholly, only be made up for, or neither? The first two need `inverse`. */
   readonly effect?: Effect
   /** The call that takes this one back; `undefined` when these arguments left nothing to take back. */
-  inverse?(args: JsonObject, output: Json | undefined): ToolUse | undefined
+  inverse?(args: ToolArgs, output: Json | undefined): ToolUse | undefined
   /**
    * Gives its output whole, as what JSON can say, or a promise of it; or piece by piece, as an AsyncIterable of texts: then the pieces are streamed,
    * and the output is all of them joined.
    */
-  execute(args: JsonObject, call: ToolCall): unknown
+  execute(args: ToolArgs, call: ToolCall): unknown
 }
+
+/** What fits the schema of a tool. Who says which members that has is believed, also by an interface, in which the compiler finds no other index. */
+// biome-ignore lint/suspicious/noExplicitAny: of any other index an interface is refused
+export type ToolArgs = { readonly [name: string]: any }
 
 export type Question = string | null | undefined
 export type Effect = 'reversible' | 'compensable' | 'irreversible'
 
 export interface ToolUse {
   readonly tool_name: string
-  readonly tool_args: JsonObject
+  readonly tool_args: object
 }
 
 export interface ToolCall extends Call {

@@ -20,6 +20,7 @@ export {
   type Question,
   type RegisteredTool,
   type Tool,
+  type ToolArgs,
   type ToolCall,
   type ToolRegistry,
   type ToolUse,
@@ -71,7 +72,7 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
       if (tool.readOnly) return 'none_needed'
       if (tool.inverse === undefined) return 'irreversible'
       const back = tool.inverse(argsOf(action.params), outcome.output)
-      return back === undefined ? 'none_needed' : undo(action, { ...back }, clock)
+      return back === undefined ? 'none_needed' : undo(action, { ...back } as JsonObject, clock) // the run makes a copy that is
     },
   }
 }

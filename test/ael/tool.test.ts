@@ -267,12 +267,18 @@ describe('a tool under policy', () => {
   })
 
   it('takes what it asks and how it is taken back typed by the same arguments as what it does', async () => {
-    type Letter = { readonly to: string }
+    interface Letter {
+      readonly to: string
+    }
+    interface Sent extends Letter {
+      readonly id: string
+    }
+    const recall = (sent: Sent) => ({ tool_name: 'mail.recall', tool_args: sent })
     const mail = tool('mail.send', ({ to }: Letter) => ({ id: to }), {
       policy: 'ask',
       requestApproval: ({ to }: Letter) => `Write to ${to}?`,
       effect: 'compensable',
-      inverse: ({ to }: Letter, { id }: { readonly id: string }) => use('mail.recall', { to, id }),
+      inverse: (letter: Letter, { id }: { readonly id: string }) => recall({ ...letter, id }),
     })
     const asked: GateRequest[] = []
     const layer = actionLayer({
