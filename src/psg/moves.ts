@@ -1,12 +1,12 @@
 import { isReachable } from '../protocol/check-approvers.ts'
 import { isoNow } from '../protocol/clock.ts'
-import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, type Problem, RuleViolation } from '../protocol/errors.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
-import { isTerminal } from '../protocol/lifecycle.ts'
+import { confirmMayMove, isTerminal } from '../protocol/lifecycle.ts'
 import { shown } from '../protocol/shown.ts'
-import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
+import type { ConfirmStatus, Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
-import type { Change, Gate } from './change.ts'
+import type { Change, Gate, Node } from './change.ts'
 import { confirmOf, counting, decisionNodes, gateOf, newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkName } from './input.ts'
@@ -77,6 +77,7 @@ export function decide(graph: ProjectGraph, confirmId: string, deciding: Decidin
     ...(deciding.reason !== undefined && { reason: deciding.reason }),
   }
   const says = verdict(gate?.data, [...counting(earlier, gate), decision])
+  refuseIfDecided(graph, confirm, says, earlier.at(-1)?.data)
   const changes: Change[] = [
     {
       kind: 'node_add',
@@ -95,6 +96,21 @@ export function decide(graph: ProjectGraph, confirmId: string, deciding: Decidin
   else if (says === 'rejected') changes.push(move('plan', plan.id, 'draft'))
   else if (says === 'cancelled') return changes.concat(endPlan(graph, plan.id, 'cancelled'))
   return changes
+}
+
+/** Its rules would each say so in their own words, of a decision that has no name yet. */
+function refuseIfDecided(
+  graph: ProjectGraph,
+  { id, data }: Node<'confirm'>,
+  says: ConfirmStatus,
+  last: Decision | undefined,
+): void {
+  const { status } = data
+  if (!isTerminal('confirm', status) && (says === status || confirmMayMove(data, says))) return
+  const by = last?.status === status ? `, by ${last.decided_by_role}` : ''
+  throw new RuleViolation(graph.id, [
+    { rule: 'decision.allowed', node: id, path: 'status', message: `confirm ${id} is ${status} already${by}` },
+  ])
 }
 
 /** Starts an approved plan and uses its approval up. */

@@ -210,6 +210,28 @@ describe('psg: approvals', () => {
     expect(() => propose()).toThrow(expect.objectContaining({ problems: [expect.objectContaining({ path })] }))
   })
 
+  it.each([
+    ['approved', 'approved'],
+    ['approved', 'rejected'],
+    ['cancelled', 'approved'],
+    ['rejected', 'cancelled'],
+  ] as const)(
+    'are given once: what is %s already, and by whom, is said to who would have it %s',
+    async (first, then) => {
+      const { say, confirm } = await proposed()
+      await say('owner', first)
+      const violations = await violationsOf((async () => say('ann', then))())
+      expect(violations).toEqual([
+        {
+          rule: 'decision.allowed',
+          node: confirm,
+          path: 'status',
+          message: `confirm ${confirm} is ${first} already, by owner`,
+        },
+      ])
+    },
+  )
+
   it('are not given by nobody, nor as anything else, nor to what is not there', async () => {
     const { graph, confirm } = await proposed()
     expect(() => decide(graph, confirm, { status: 'maybe' as never, decided_by_role: 'owner' })).toThrow(InvalidInput)

@@ -1317,9 +1317,12 @@ export const RULE_CASES: readonly RuleCase[] = [
       const plan = await withPlan(world, undefined, 'approved')
       const other = await withPlan(world, undefined, 'proposed')
       const [done, open] = [confirmOf(graph, plan.id)!.id, confirmOf(graph, other.id)!.id]
-      const late = decide(graph, done, { status: 'rejected', decided_by_role: 'owner' })
+      const late = world.id()
       return {
-        breaks: { changes: late, ...at('decision', (late[0] as { id: string }).id) },
+        breaks: {
+          changes: [add('decision', late, decisionData(late), { owner: done, at: 1 })],
+          ...at('decision', late),
+        },
         passes: { changes: decide(graph, open, { status: 'rejected', decided_by_role: 'owner' }) },
       }
     },
