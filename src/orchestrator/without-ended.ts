@@ -12,7 +12,7 @@ import { digestsIn, keptAside } from './named-blobs.ts'
 import { positionKey } from './relay-history.ts'
 
 export interface EndedBefore {
-  /** ISO time. A context to which anybody has written since is not left out. */
+  /** ISO time; one that is still to come means everything that has ended. A context to which anybody has written since is not left out. */
   readonly before: string
   /** Buses that nobody tells any more: their positions are left out too, and no context stays on their account. */
   readonly forget?: readonly string[]

@@ -77,11 +77,21 @@ it('encrypts a copy, changes its key, and lays it open again', { timeout: 60_000
 })
 
 it.each([
-  ['90d', '2025-10-03T12:00:00.000Z'],
-  ['12h', '2026-01-01T00:00:00.000Z'],
-  ['30m', '2026-01-01T11:30:00.000Z'],
+  ['90d', '2026-06-03T12:00:00.000Z'],
+  ['12h', '2026-09-01T00:00:00.000Z'],
+  ['30m', '2026-09-01T11:30:00.000Z'],
+  ['0d', '2026-09-01T12:00:00.000Z'],
   ['2026-08-01', '2026-08-01T00:00:00Z'],
   ['2026-08-01T10:00:00+02:00', '2026-08-01T10:00:00+02:00'],
 ])('takes %s for a time', (text, expected) => {
-  expect(timeIn('--when', text, Date.parse('2026-01-01T12:00:00Z'))).toBe(expected)
+  expect(timeIn('--when', text, NOON)).toBe(expected)
 })
+
+it.each(['2062-08-01', '2026-09-01T12:00:01Z'])(
+  'takes %s for no time: it is still to come, and would take all',
+  (text) => {
+    const problems = [expect.objectContaining({ path: '--when', rule: 'past', found: `"${text}"` })]
+    expect(() => timeIn('--when', text, NOON)).toThrow(expect.objectContaining({ problems }))
+  },
+)
+const NOON = Date.parse('2026-09-01T12:00:00Z')
