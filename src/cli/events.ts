@@ -1,8 +1,11 @@
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { placeOf } from '../psg/node.ts'
+import { isGraphs } from '../psg/told.ts'
 import { entriesFrom, entriesNow, planMeant, wantedEvents } from '../server/wanted.ts'
-import type { Backend } from '../vsl/backend.ts'
+import type { Backend, Entry } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
+import { aboutOf } from './run-events.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
@@ -16,21 +19,34 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     const from = { signal: io.signal, ...(after !== undefined && { after }) }
     const entries = await (follow ? entriesFrom : entriesNow)(project, plan, from)
     if (after !== undefined) await refuseUnknown(project.store, after)
+    const names = new Map<string, string>()
     for await (const entry of entries) {
       if (!follow) io.signal.throwIfAborted()
+      if (!io.json) nameSteps(entry, names)
       for (const delivery of deliveriesOf(entry)) {
         if (!isOfFamily(delivery) || !isOfPlan(delivery)) continue
-        const { event } = delivery
-        io.line(
-          delivery,
-          () =>
-            `${io.paint('dim', event.timestamp)} ${event.event_type}${event.event_family === undefined ? '' : io.paint('dim', ` ${String(event.event_family)}`)}`,
-        )
+        io.line(delivery, () => {
+          const { timestamp, event_type, event_family } = delivery.event
+          const family = event_family === undefined ? [] : [io.paint('dim', String(event_family))]
+          return [io.paint('dim', timestamp), event_type, ...family, aboutOf(delivery.event, names) ?? []]
+            .flat()
+            .join(' ')
+        })
       }
     }
     if (!follow) io.signal.throwIfAborted() // the feed just ends, and a part would be taken for all
     return EXIT.done
   })
+}
+
+/** Steps as people know them, from where the journal has them come to be. */
+function nameSteps({ body }: Entry, names: Map<string, string>): void {
+  if (!isGraphs(body)) return
+  for (const change of body.changes) {
+    const { kind, id } = placeOf(change.key)
+    const { description } = ('now' in change ? change.now : change.after?.data) ?? {}
+    if (kind === 'step' && typeof description === 'string') names.set(id, description)
+  }
 }
 
 /** What a position looks like, only the store knows; where to find one, we do. */

@@ -39,9 +39,15 @@ const namesIn = (graph: ProjectGraph, plan: string): ReadonlyMap<string, string>
   )
 
 function told({ event }: BornEvent, names: ReadonlyMap<string, string>, io: Io): string {
-  const { stage_id, payload } = event
-  const about = isObject(payload) ? payload : {}
-  const step = names.get(String(stage_id ?? about.step_id))
-  const says = step ?? (about.resource_type === 'plan' ? about.to_status : undefined)
-  return `${io.paint('dim', event.timestamp)} ${event.event_type}${says === undefined ? '' : ` ${String(says)}`}`
+  const about = aboutOf(event, names)
+  return `${io.paint('dim', event.timestamp)} ${event.event_type}${about === undefined ? '' : ` ${about}`}`
+}
+
+/** The step that an event is about, by its id where it has no name here, or what a plan came to. */
+export function aboutOf({ payload }: BornEvent['event'], names: ReadonlyMap<string, string>): string | undefined {
+  if (!isObject(payload)) return undefined
+  const { resource_type, resource_id, step_id, to_status } = payload
+  const step = resource_type === 'step' ? resource_id : step_id
+  if (step !== undefined) return names.get(String(step)) ?? String(step)
+  return resource_type === 'plan' ? String(to_status) : undefined
 }

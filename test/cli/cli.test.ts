@@ -263,15 +263,26 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(values.slice(0, -1)).toEqual(told.values)
     const { run_id } = values.at(-1) as Ran
     expect((await hereJson<Delivery>(folder, ['events', '--plan', run_id])).values).toEqual(told.values)
-    const { out } = await mplpHere(folder, ['run', 'flow.json', '--events'])
-    const lines = out.split('\n').map((line) => line.replace(/^\S+Z /, ''))
-    const stages = lines.filter((line) => /^(step_|plan_status)/.test(line))
-    expect(stages).toEqual([
+    const stagesIn = ({ out }: { readonly out: string }) => {
+      const lines = out
+        .split('\n')
+        .map((line) => line.replace(/^\S+Z (\S+) pipeline_stage/, '$1').replace(/^\S+Z /, ''))
+      return lines.filter((line) => /^(step_|plan_status)/.test(line))
+    }
+    const stages = [
       ...['proposed', 'approved', 'in_progress'].map((status) => `plan_status_changed ${status}`),
       ...['step_started Write a greeting', 'step_completed Write a greeting'],
       ...['step_started Read it back', 'step_completed Read it back'],
       'plan_status_changed completed',
-    ])
+    ]
+    expect(stagesIn(await mplpHere(folder, ['run', 'flow.json', '--events']))).toEqual(stages)
+    const events = await mplpHere(folder, ['events', '--plan', plan_id])
+    expect(stagesIn(events)).toEqual(stages)
+    expect(events.out).toMatch(/Z execution_started runtime_execution Read it back$/m)
+    const begun = told.values.find(({ event }) => event.event_type === 'step_started') as Delivery
+    expect(stagesIn(await mplpHere(folder, ['events', '--plan', plan_id, '--after', begun.position]))[0]).toBe(
+      `step_completed ${String(begun.event.stage_id)}`, // how it is called was said before
+    )
   })
 
   it('exports evidence that verifies, and that no longer does when a byte is changed', async () => {
