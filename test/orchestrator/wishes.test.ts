@@ -365,6 +365,16 @@ it.each([
   },
 )
 
+it('refuses a signal that would become JSON only by a toJSON, and so does the compiler', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(flowOf({ one: { binding } }))
+  const problems = [expect.objectContaining({ path: 'payload', rule: 'json' })]
+  // @ts-expect-error: a date is no JSON
+  await expect(runtime.signal(run.run_id, 'go', new Date(0))).rejects.toMatchObject({ problems })
+  // @ts-expect-error: nor is an address
+  await expect(runtime.signal(run.run_id, 'go', new URL('http://a.b'))).rejects.toMatchObject({ problems })
+})
+
 it('refuses a signal of more than a text can be', async () => {
   const runtime = await desk()
   const run = await runtime.submit(flowOf({ one: { binding } }))
