@@ -1,10 +1,11 @@
 import type { Wait } from '../orchestrator/waits.ts'
 
 /** The command by which somebody gives what a run waits for; `undefined` of what nobody has to give. */
-export function remedyOf(plan: string, { decision, signal, child, isPaused }: Wait): string | undefined {
+export function remedyOf(plan: string, { decision, signal, child, isPaused, isHeldUp }: Wait): string | undefined {
   if (decision) return `${approving(decision.confirm_id, decision.roles)}, or reject`
   const whose = child?.plan_id ?? plan
   if (isPaused) return `mplp resume ${whose}`
+  if (isHeldUp) return `mplp cancel ${whose} gives it up`
   return signal === undefined ? undefined : `mplp signal ${whose} ${quoted(signal)}`
 }
 

@@ -27,6 +27,8 @@ export interface Wait {
   /** The child, or the child of a child, that waits for it; or that is waited for itself, where it is paused. */
   readonly child?: { readonly run_id: string; readonly plan_id: string; readonly context_id: string }
   readonly isPaused?: true
+  /** Nothing of it begins meanwhile, whoever works. */
+  readonly isHeldUp?: true
 }
 
 /**
@@ -97,13 +99,14 @@ function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   const run = runUnderWay(graph, plan)
   if (!run || run.ending || run.phase === 'undoing') return []
   if (graph.get('plan', plan)?.data.status === 'draft')
-    return [{ what: `the plan ${plan}, which was sent back, to be proposed again` }]
+    return [{ what: `the plan ${plan}, which was sent back, to be proposed again`, isHeldUp: true }]
   const held = heldUpBy(graph, run.options)
   if (!held) return []
   const whose = `the ${held.by} ${held.id}`
-  return comesBack(held)
-    ? [{ what: `${whose}, which is ${held.status}, to be active` }]
-    : [{ what: `somebody to cancel it: ${whose} is ${held.status}, and nothing begins there any more` }]
+  const what = comesBack(held)
+    ? `${whose}, which is ${held.status}, to be active`
+    : `somebody to cancel it: ${whose} is ${held.status}, and nothing begins there any more`
+  return [{ what, isHeldUp: true }]
 }
 
 /** Its question was told already. One that was answered and taken in has no time left to run. */

@@ -143,14 +143,17 @@ describe('runs that do not end', () => {
     const never = new Promise<never>(() => undefined)
     const runtime = await openRuntime({ functions: { greet: () => 1, hang: () => never } }, { store })
     const wait = (params: { [name: string]: string | number }) => ({ binding: { action_type: 'wait', params } })
+    const confirm = systemClock.uuid()
     const flows = {
       signal: flowOf({ one: wait({ signal: 'go' }) }),
       timer: flowOf({ one: wait({ ms: 86_400_000 }) }),
       person: flowOf({ greet: {} }, { approval: { reason: 'really?' } }),
+      back: flowOf({ greet: {} }, { approval: {}, chosen: { confirm } }),
       hang: flowOf({ hang: {} }),
     }
     const runs = await Promise.all(Object.values(flows).map((flow) => runtime.submit(flow)))
-    await Promise.all(runs.slice(0, 3).map((run) => run.rest(AbortSignal.timeout(200)).catch(() => undefined)))
+    await Promise.all(runs.slice(0, 4).map((run) => run.rest(AbortSignal.timeout(200)).catch(() => undefined)))
+    await runtime.decide(confirm, { status: 'rejected', decided_by_role: 'dba' })
     const project = await openProject(store)
     const later = { ...systemClock, now: () => systemClock.now() + 3_600_000 }
     const checks = await checkRuns(project, { clock: later })
@@ -165,6 +168,11 @@ describe('runs that do not end', () => {
       verdict: 'warning',
       says: expect.stringContaining('it waits for the decision'),
       remedy: expect.stringContaining('mplp confirm approve'),
+    })
+    expect(of('back')).toMatchObject({
+      verdict: 'warning',
+      says: expect.stringMatching(/which was sent back, to be proposed again$/),
+      remedy: `mplp cancel ${flows.back.plan.plan_id} gives it up`,
     })
     expect(of('hang')).toMatchObject({
       verdict: 'warning',

@@ -117,7 +117,7 @@ describe('a run in a context that is suspended', () => {
     expect(await inTime(clock, run.rest())).toBe('waiting')
     const graph = await runtime.project.context(run.context_id)
     expect(waitsOf(graph, run.plan_id)).toEqual([
-      { what: `the context ${run.context_id}, which is suspended, to be active` },
+      { what: `the context ${run.context_id}, which is suspended, to be active`, isHeldUp: true },
     ])
     await goOn()
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
@@ -143,7 +143,10 @@ describe('a run in a context that is suspended', () => {
     slow.open()
     expect(await inTime(clock, run.rest())).toBe('waiting')
     expect(waitsOf(await runtime.project.context(context_id), run.plan_id)).toEqual([
-      { what: `somebody to cancel it: the context ${context_id} is archived, and nothing begins there any more` },
+      {
+        what: `somebody to cancel it: the context ${context_id} is archived, and nothing begins there any more`,
+        isHeldUp: true,
+      },
     ])
     await run.cancel()
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })

@@ -500,7 +500,7 @@ describe('an approval', () => {
     const graph = await runtime.project.context(run.context_id)
     expect(graph.get('plan', run.plan_id)?.data.status).toBe('draft')
     const again = `the plan ${run.plan_id}, which was sent back, to be proposed again`
-    expect(waitsOf(graph, run.plan_id)).toEqual([{ what: again }])
+    expect(waitsOf(graph, run.plan_id)).toEqual([{ what: again, isHeldUp: true }])
     expect((await runtime.propose(run.plan_id)).confirm_id).toBe(confirm)
     const decided = await runtime.decide(confirm, { status: 'approved', decided_by_role: 'dba' })
     expect(decided.decisions?.map((decision) => decision.status)).toEqual(['rejected', 'approved'])
