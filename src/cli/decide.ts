@@ -25,7 +25,10 @@ export const deciding =
     })
 
 /** What is needed now for anything to come of the answer. */
-async function nextOf(project: Project, { confirm_id, target_id, status }: Confirm): Promise<readonly string[]> {
+async function nextOf(
+  project: Project,
+  { confirm_id, target_type, target_id, status }: Confirm,
+): Promise<readonly string[]> {
   const { graph } = await find(project, confirm_id)
   if (status === 'pending') {
     const { needed } = gateOf(graph, confirm_id)!.data
@@ -36,5 +39,8 @@ async function nextOf(project: Project, { confirm_id, target_id, status }: Confi
   if (await graph.find('finding', target_id))
     return ['who watches the folder sees to it; where nobody does, mplp drift scan does']
   const hasRun = graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun !== undefined
-  return hasRun && status === 'approved' ? ['its worker goes on; where there is none, mplp resume does'] : []
+  if (!hasRun) return []
+  return status === 'rejected' && target_type === 'plan'
+    ? [`its plan is a draft, to be proposed again; mplp cancel ${target_id} gives it up`]
+    : ['its worker goes on; where there is none, mplp resume does']
 }

@@ -432,6 +432,23 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect(out).toContain(`2 roles must approve: mplp confirm approve ${asked!.confirms[0]} --role <another>\n`)
   })
 
+  it('says after a rejection what becomes of the run', async () => {
+    const reject = async (folder: string) => {
+      const [{ confirms, plan_id }] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values as [Ran]
+      const { out } = await mplpHere(folder, ['confirm', 'reject', confirms[0]!])
+      return out.replace(confirms[0]!, '<confirm>').replace(plan_id, '<plan>')
+    }
+    expect(await reject(withFlow({}))).toBe(
+      '<confirm> is rejected; its plan is a draft, to be proposed again; mplp cancel <plan> gives it up\n',
+    )
+    const step = tempFolder()
+    const one = { action_type: 'wait', params: { ms: 1 }, approval: 'ask' }
+    writeFileSync(join(step, 'flow.json'), JSON.stringify({ title: 'Asks', steps: { one } }))
+    expect(await reject(step)).toBe(
+      '<confirm> is rejected; its worker goes on; where there is none, mplp resume does\n',
+    )
+  })
+
   it('is decided in a role that has a name', async () => {
     const folder = withFlow({ reason: 'really?' })
     const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
@@ -451,6 +468,8 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const rejected = await hereJson(folder, ['confirm', 'reject', confirms[0]!, '--reason', 'no'])
     expect(rejected).toMatchObject({ code: 0, values: [{ status: 'rejected' }] })
     expect((await hereJson(folder, ['show', plan_id])).values).toMatchObject([{ status: 'draft' }])
+    const again = await mplpHere(folder, ['confirm', 'approve', confirms[0]!])
+    expect(oneLine(again)).toBe(`mplp: refused: plan ${plan_id} is draft, not up for approval [decision.allowed]`)
     expect(await hereJson(folder, ['cancel', plan_id])).toMatchObject({ code: 0, values: [{ status: 'cancelled' }] })
   })
 

@@ -103,8 +103,9 @@ describe('psg: approvals', () => {
   })
 
   it('are of the roles that may, and of nobody else', async () => {
-    const { say, statuses } = await proposed({ needed: 2, roles: ['ann', 'ben'] })
-    expect(await rules(say('cy'))).toContain('decision.allowed')
+    const { say, statuses, confirm } = await proposed({ needed: 2, roles: ['ann', 'ben'] })
+    const message = `role cy may not decide confirm ${confirm}, only ann, ben`
+    expect(await violationsOf(say('cy'))).toMatchObject([{ rule: 'decision.allowed', message }])
     await say('ann')
     await say('ben')
     expect(statuses()).toEqual(['approved', 'approved'])

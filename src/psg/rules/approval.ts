@@ -103,19 +103,20 @@ export const APPROVAL: readonly Rule[] = [
     id: 'decision.allowed',
     keeps: 'only the roles that a gate names decide, in time, and on what is up for decision',
     kinds: ['decision'],
-    check({ id, before, after }, proposal, report) {
+    check({ before, after }, proposal, report) {
       if (before || !isKind(after, 'decision') || after.imported) return
-      const gate = gateOfConfirm(after.owner ?? '', proposal)
+      const confirm = after.owner ?? ''
+      const gate = gateOfConfirm(confirm, proposal)
       if (!gate) return
       const { roles, expires_at, target } = gate.data
       const role = after.data.decided_by_role
       if (roles && !roles.includes(role))
-        report('decided_by_role', `decision ${id}: role ${role} may not decide, only ${roles.join(', ')}`)
+        report('decided_by_role', `role ${role} may not decide confirm ${confirm}, only ${roles.join(', ')}`)
       if (after.data.status === 'approved' && isOver(gate, proposal))
-        report('', `decision ${id} came too late: the gate expired at ${expires_at}`)
+        report('', `confirm ${confirm} is decided too late: its time was over at ${expires_at}`)
       const plan = target.kind === 'plan' ? proposal.state.get('plan', target.id) : undefined
       if (plan && plan.data.status !== 'proposed' && !comesToBeProposed(plan.id, proposal))
-        report('', `decision ${id}: plan ${plan.id} is ${plan.data.status}, not up for approval`)
+        report('', `plan ${plan.id} is ${plan.data.status}, not up for approval`)
     },
   },
 ]
