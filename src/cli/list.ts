@@ -1,5 +1,6 @@
-import { questionsIn } from '../orchestrator/questions.ts'
+import { type Question, questionsIn } from '../orchestrator/questions.ts'
 import { toldOpen, toldWaits } from '../server/told-run.ts'
+import { asks } from './asks.ts'
 import { EXIT, table } from './io.ts'
 import { limitIn } from './limit-in.ts'
 import { listEnded } from './list-ended.ts'
@@ -8,10 +9,8 @@ import { inOneLine } from './outputs.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
-/** A run, as GET /runs tells it, or a question. */
-type Row =
-  | (ReturnType<typeof toldOpen> & ReturnType<typeof toldWaits>)
-  | { readonly confirm_id: string; readonly context_id: string }
+/** A run, as GET /runs tells it. */
+type Row = ReturnType<typeof toldOpen> & ReturnType<typeof toldWaits>
 
 export async function run({ io, options }: VerbCall): Promise<number> {
   const most = mostOf(options)
@@ -22,16 +21,25 @@ export async function run({ io, options }: VerbCall): Promise<number> {
       io.progress(`${rows.push({ ...toldOpen(graph, run.data), ...toldWaits(waits) })} runs`)
       io.signal.throwIfAborted()
     }
-    for (const { confirm, context_id } of await questionsIn(project))
-      rows.push({ confirm_id: confirm.confirm_id, context_id })
-    io.result(rows, () => (rows.length === 0 ? 'nothing runs and nothing waits' : table(rows.map(cells))))
+    const questions = await questionsIn(project)
+    const asked = questions.map(({ confirm: { confirm_id }, context_id }) => ({ confirm_id, context_id }))
+    const lines = () => [...rows.map(cells), ...questions.map(askedCells)]
+    io.result([...rows, ...asked], () =>
+      rows.length + asked.length === 0 ? 'nothing runs and nothing waits' : table(lines()),
+    )
     return EXIT.done
   })
 }
 
-function cells(row: Row): readonly string[] {
-  if ('confirm_id' in row) return ['waiting', `confirm ${row.confirm_id}`, `context ${row.context_id}`, '', '']
-  const { phase, plan_id, context_id, title, waits_for, requested } = row
+const askedCells = ({ confirm, context_id, title }: Question): readonly string[] => [
+  'waiting',
+  `confirm ${confirm.confirm_id}`,
+  `context ${context_id}`,
+  inOneLine(asks(confirm, title)),
+  '',
+]
+
+function cells({ phase, plan_id, context_id, title, waits_for, requested }: Row): readonly string[] {
   return [
     phase,
     `plan ${plan_id}`,

@@ -359,10 +359,22 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: mplp ${command}, or reject\n`)
   })
 
+  it('is listed with what it asks, also where it is about a file and has no plan', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['drift', 'scan'])
+    writeFileSync(join(folder, 'notes.md'), 'a line')
+    await mplpHere(folder, ['drift', 'scan'])
+    expect((await mplpHere(folder, ['list'])).out).toMatch(
+      /^waiting {2}confirm \S+ {2}context \S+ {2}notes.md was added;/,
+    )
+  })
+
   it('is known by its title where it gives no reason', async () => {
     const folder = withFlow({ needed: 1 })
     const { confirms } = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values[0]!
     expect((await mplpHere(folder, ['confirm', 'list'])).out).toContain(`${confirms[0]} plan “A plan”\n`)
+    expect((await mplpHere(folder, ['list'])).out).toMatch(/^waiting {2}confirm .* {2}plan “A plan”$/m)
     expect((await mplpHere(folder, ['doctor'])).out).toMatch(/: plan “A plan”\n {2}remedy: mplp confirm approve/)
   })
 
