@@ -52,7 +52,7 @@ export function childRuns(options: ChildrenOptions): Children {
     return awaited(run, flight, signal, async () => {
       if (isClosing()) return untilAborted(signal)
       const begun = await begin(run, flight, flow, id, signal)
-      return begun.result(signal)
+      return run.patiently(() => begun.result(signal), signal)
     })
   }
 

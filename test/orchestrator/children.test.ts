@@ -9,7 +9,7 @@ import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
-import { NotFound } from '../../src/protocol/errors.ts'
+import { NotFound, Unavailable } from '../../src/protocol/errors.ts'
 import { type Json, uuidOf } from '../../src/protocol/json.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { openProject } from '../../src/psg/project.ts'
@@ -325,6 +325,30 @@ describe('a child', () => {
     const mine = new Set([flow.plan.plan_id])
     const runtime = await given.start({ ...having({ parent: parentOf('noop') }, given.clock), mine })
     expect(await inTime(given.clock, (await runtime.submit(flow)).result())).toMatchObject({ status: 'completed' })
+    await inTime(given.clock, runtime.close())
+  })
+
+  it('is waited for also while the store is away', async () => {
+    const given = world({})
+    const paid = { call: 'noop', binding: { action_type: 'wait', params: { signal: 'paid' } } }
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) =>
+      (await child(flowOf({ paid }, { chosen: { run: uuidOf(`${idempotency_key} child`) } }))).status
+    let isAway = true
+    const failing = (store: Backend): Backend => ({
+      ...store,
+      async *read(stream, options) {
+        if (options?.follow && isAway) throw new Unavailable('the store', 'wait')
+        yield* store.read(stream, options)
+      },
+    })
+    const runtime = await given.start(having({ parent }, given.clock), failing)
+    const flow = flowOf({ parent: {} })
+    const run = await runtime.submit(flow)
+    await passes(given.clock, 2_000)
+    expect(run.phase).toBe('running')
+    isAway = false
+    await runtime.signal(childIdOf(flow), 'paid')
+    expect(Object.values((await inTime(given.clock, run.result())).outputs)).toEqual(['completed'])
     await inTime(given.clock, runtime.close())
   })
 
