@@ -2,7 +2,7 @@ import type { ChildFlow, DeltaSource } from './ael/adapter.ts'
 import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/in-time.ts'
-import type { ActionLayer, Hands } from './ael/layer.ts'
+import type { ActionLayer, Blobs, Hands } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
@@ -105,6 +105,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
   const [project, foundProject] = later<Project>()
   const [ready, foundStore] = later<Backend>()
+  const [blobs, foundBlobs] = later<Blobs>()
   let layer: ActionLayer | undefined
   const hurry = new AbortController()
   const hurried = () => hurry.abort()
@@ -114,7 +115,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const folder =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift({ close: folder.close, on: 'the folder', leaves: 'what its files have come to' })
-    const ours = await adaptersOf(whole, { tools, store: ready, clock, folder, onError })
+    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
     const closeLayer = () => (layer ? layer.close() : closeAdapters()) // a layer that was refused closes nothing
@@ -142,6 +143,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         const limits = given({ atOnce: at_once, maxOutputBytes: max_output_bytes, onDelta: options.onDelta })
         const child: NonNullable<Hands['child']> = (flow, request) =>
           hands.child!(withDefaults(flow, whole.run), request)
+        foundBlobs(hands.blobs!)
         layer = actionLayer({ ...hands, child, clock, adapters, ...limits })
         return layer
       },

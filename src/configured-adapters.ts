@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
+import type { Blobs } from './ael/layer.ts'
 import type { LlmOptions, Provider } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import { type Config, type ModelConfig, secretFromEnv } from './config.ts'
@@ -8,12 +9,11 @@ import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Clock } from './protocol/clock.ts'
 import { given } from './protocol/given.ts'
 import type { Digest } from './protocol/json.ts'
-import type { Backend } from './vsl/backend.ts'
 
 interface Parts {
   readonly tools: ToolRegistry
-  /** Which is opened once they are known to fit. */
-  readonly store: Promise<Backend>
+  /** Of the store, which is opened once they are known to fit. */
+  readonly blobs: Promise<Blobs>
   readonly clock: Clock
   readonly folder: ProjectFolder | undefined
   readonly onError: (error: unknown) => void
@@ -30,7 +30,7 @@ export async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
 /** What carries out the actions that a config knows of; those of one's own come beside them. */
 export async function adaptersOf(
   config: Config,
-  { tools, store, clock, folder, onError }: Parts,
+  { tools, blobs: found, clock, folder, onError }: Parts,
 ): Promise<readonly Adapter[]> {
   const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
@@ -43,8 +43,8 @@ export async function adaptersOf(
   adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
   const { fileAdapter } = await import('./ael/file.ts')
   const blobs = {
-    put: async (bytes: Uint8Array) => (await store).putBlob(bytes),
-    get: async (digest: Digest) => (await store).getBlob(digest),
+    put: async (bytes: Uint8Array, signal?: AbortSignal) => (await found).put(bytes, signal),
+    get: async (digest: Digest, signal?: AbortSignal) => (await found).get(digest, signal),
   }
   if (folder) {
     const { root, staleCheck, mayWrite, tracked } = folder

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +15,7 @@ import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
 import type { RunOptions } from '../src/orchestrator/live.ts'
+import { flowOf as named } from '../src/orchestrator/named-flow.ts'
 import { manualClock, systemClock } from '../src/protocol/clock.ts'
 import { Closed, Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import { type JsonObject, uuidOf } from '../src/protocol/json.ts'
@@ -438,6 +439,50 @@ describe('a runtime from a config', () => {
     expect(await inTime(clock, rolledBack)).toMatchObject({ status: 'done' })
     await inTime(clock, closing)
   })
+
+  it.each(['a folder of its own', 'a folder that is held against the graph'])(
+    'carries file actions through while the store is away: in %s',
+    async (where) => {
+      const root = tempFolder()
+      const [one, two] = ['one.txt', 'two.txt'].map((name) => join(root, name)) as [string, string]
+      writeFileSync(one, 'before')
+      writeFileSync(two, 'before')
+      const clock = manualClock()
+      const refused: string[] = []
+      const vsl = () => {
+        const store = memoryBackend({ clock })
+        const putBlob: Backend['putBlob'] = async (bytes) => {
+          const content = Buffer.from(bytes).toString()
+          if (refused.filter((other) => other === content).length === 2) return store.putBlob(bytes)
+          refused.push(content)
+          throw new Unavailable('the store', 'wait')
+        }
+        return { ...store, putBlob }
+      }
+      const isHeld = where !== 'a folder of its own'
+      if (!isHeld) {
+        const before = process.cwd()
+        process.chdir(root)
+        onTestFinished(() => process.chdir(before))
+      }
+      const runtime = await openRuntime({ vsl, ...(isHeld && { root }) }, { clock, onError: () => undefined })
+      const run = await runtime.submit(
+        named({
+          title: 'Two files',
+          steps: {
+            write: { action_type: 'file_operation', params: { operation: 'write', path: 'one.txt', content: 'after' } },
+            remove: { action_type: 'file_operation', params: { operation: 'delete', path: 'two.txt' } },
+          },
+        }).flow,
+      )
+      const phase = () => clock.advance(100).then(() => run.phase)
+      await expect.poll(phase, { timeout: 20_000 }).toBe('ended')
+      expect(await run.result()).toMatchObject({ status: 'completed' })
+      expect([readFileSync(one, 'utf8'), existsSync(two)]).toEqual(['after', false])
+      expect(new Set(refused)).toEqual(new Set(isHeld ? ['before', 'after'] : ['before']))
+      await inTime(clock, runtime.close())
+    },
+  )
 
   it('is closed in half of that time by who is in a hurry, also the second time', async () => {
     const clock = manualClock()

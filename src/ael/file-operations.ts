@@ -39,7 +39,7 @@ export async function found(desk: Desk, path: string, follow: boolean): Promise<
 const NEVER = new AbortController().signal
 
 export async function write(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
-  const bytes = await wantedContent(desk, params)
+  const bytes = await wantedContent(desk, params, call.signal)
   const digest = digestOf(bytes)
   const create = async (place: Named) => {
     await refuseIfKeptOut(desk, place)
@@ -162,14 +162,14 @@ async function contentOf(place: Place, { maxBytes }: Desk, signal: AbortSignal):
 
 const modeOf = ({ mode }: Stats): number => mode & 0o777
 
-async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject): Promise<Uint8Array> {
+async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject, signal: AbortSignal): Promise<Uint8Array> {
   const { content, content_base64, content_digest } = params
   const bytes =
     typeof content === 'string'
       ? Buffer.from(content)
       : typeof content_base64 === 'string'
         ? Buffer.from(content_base64, 'base64')
-        : await blobs?.get(content_digest as Digest)
+        : await blobs?.get(content_digest as Digest, signal)
   if (bytes === undefined) throw finalFailure(`the blob store has nothing under ${String(content_digest)}`)
   if (bytes.length > maxBytes) throw tooLarge(String(params.path), bytes.length, maxBytes)
   return bytes

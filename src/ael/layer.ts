@@ -125,9 +125,9 @@ export interface ChildRequest extends Asker {
 }
 
 export interface Blobs {
-  /** A store that is away may be waited for until the signal is aborted. */
+  /** A store that is away may be waited for until the signal is aborted, here as below. */
   put(bytes: Uint8Array, signal?: AbortSignal): Promise<Digest>
-  get(digest: Digest): Promise<Uint8Array | undefined>
+  get(digest: Digest, signal?: AbortSignal): Promise<Uint8Array | undefined>
 }
 
 export interface AdmitRequest extends Asker {

@@ -11,7 +11,7 @@ export async function lacksBy({ mcp = {}, adapters = [], ...config }: Config): P
   const { toolAdapter } = await import('../ael/tool.ts')
   const tools = await toolsOf(config)
   const never = new Promise<never>(() => undefined) // nothing is carried out, so no store is needed
-  const parts = { tools, store: never, clock: systemClock, folder: undefined, onError: warn }
+  const parts = { tools, blobs: never, clock: systemClock, folder: undefined, onError: warn }
   const layer = actionLayer({
     adapters: [
       ...(await adaptersOf(config, parts)),

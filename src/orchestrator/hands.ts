@@ -20,7 +20,7 @@ export function handsOf(
     child,
     blobs: {
       put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), signal),
-      get: (digest) => store.getBlob(digest),
+      get: (digest, signal = NEVER) => patiently(() => store.getBlob(digest), signal),
     },
     gate({ run, digest, action_id }) {
       const asking = runOf(run)

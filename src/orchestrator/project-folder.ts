@@ -5,12 +5,14 @@ import type { ScanOptions } from '../drift/scan.ts'
 import type { Reconciled } from '../drift/settle.ts'
 import { trackFiles } from '../drift/track.ts'
 import { checkOptions, type ScanReport, type Tracker, type TrackOptions } from '../drift/tracker.ts'
+import { systemClock } from '../protocol/clock.ts'
 import { NotFound } from '../protocol/errors.ts'
 import { type Digest, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
+import { patientWith } from './patiently.ts'
 import { withTracking } from './tracked-files.ts'
 
 export { EXCLUDED } from '../drift/select.ts'
@@ -58,7 +60,8 @@ export const checkFolderOptions = ({ context: _, ...tracking }: FolderOptions): 
 /** `project` may still be opening: the action layer, which this is a part of, is made before it. */
 export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {
   const { context, ...tracking } = options
-  const { root } = options
+  const { root, clock = systemClock } = options
+  const patiently = patientWith(clock, () => undefined) // the run that asks tells of it
   const hearing = new Set<(readonly Reconciled[])[]>()
   let opening: Promise<Tracker> | undefined
 
@@ -109,7 +112,10 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     },
     tracked: (adapter) => ({
       ...adapter,
-      execute: async (action, call) => withTracking(adapter, await tracker()).execute(action, call),
+      async execute(action, call) {
+        const opened = await patiently(tracker, call.signal)
+        return withTracking(adapter, opened, patiently).execute(action, call)
+      },
     }),
     mayWrite: async (path) => (await tracker()).mayWrite(path),
     async staleCheck(path, found, asker) {

@@ -4,12 +4,14 @@ import type { Tracker } from '../drift/tracker.ts'
 import type { Wrote } from '../drift/writing.ts'
 import { ActionError } from '../protocol/errors.ts'
 import { type Digest, isObject, type JsonObject } from '../protocol/json.ts'
+import type { Patiently } from './patiently.ts'
 
 /**
  * Lets the graph know what a file adapter does: what a run has read, and what it wrote, by which action and in which run. Paths that the ignore rules
- * keep out are denied. The adapter itself asks `tracker.staleCheck` and, for where links lead, `tracker.mayWrite` before it writes.
+ * keep out are denied. The adapter itself asks `tracker.staleCheck` and, for where links lead, `tracker.mayWrite` before it writes. `patiently` waits
+ * for a store that is away: what has been written is told once it is back.
  */
-export function withTracking(adapter: Adapter, tracker: Tracker): Adapter {
+export function withTracking(adapter: Adapter, tracker: Tracker, patiently: Patiently = (ask) => ask()): Adapter {
   return {
     ...adapter,
     async execute(action, call) {
@@ -23,7 +25,8 @@ export function withTracking(adapter: Adapter, tracker: Tracker): Adapter {
       try {
         const outcome = await adapter.execute(action, call)
         const files = isObject(outcome.output) ? written(action.params, outcome.output) : []
-        await writing.wrote(files, { action_id: action.action_id, ...(call.run && { run: call.run }) })
+        const by = { action_id: action.action_id, ...(call.run && { run: call.run }) }
+        await patiently(() => writing.wrote(files, by), call.signal)
         return outcome
       } finally {
         writing.release()
