@@ -1,4 +1,4 @@
-import { eitherOf } from '../ael/on-abort.ts'
+import { eitherOf, onAbort } from '../ael/on-abort.ts'
 import { slept, unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
@@ -95,12 +95,14 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     const { signal, unlink } = eitherOf(asked, shown.signal)
     const unwatch = graph.watch(() => isSeen() && shown.abort())
     const found = new AbortController()
+    const forget = onAbort(signal, () => found.abort()) // also where somebody has stopped reading in the middle, and never says so
     void lookAgain(found.signal)
     return {
       signal,
       seen: () => shown.signal.aborted,
       end() {
         found.abort()
+        forget()
         unwatch()
         unlink()
       },

@@ -1134,6 +1134,16 @@ describe('a runtime', () => {
     expect((await found.result()).status).toBe('completed')
   })
 
+  it('that is closed leaves no timer behind for who has stopped listening in the middle', async () => {
+    const clock = manualClock()
+    const runtime = await runtimeOf({}, { clock })
+    const run = await runtime.submit(chainOf(2))
+    const events = run.events()[Symbol.asyncIterator]()
+    expect((await inTime(clock, events.next())).done).toBe(false)
+    await inTime(clock, runtime.close())
+    expect(clock.sleeping).toBe(0)
+  })
+
   it('lists every run that has not ended, whatever it waits for, and no other', async () => {
     const runtime = await runtimeOf({ hang: never }, { drainMs: 0 })
     const wait = (params: JsonObject) => ({ one: { binding: { action_type: 'wait', params } } })
