@@ -22,7 +22,7 @@ import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
 import { unlessSilent } from './orchestrator/unless-silent.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { InvalidInput } from './protocol/errors.ts'
+import { Closed, InvalidInput } from './protocol/errors.ts'
 import {
   clock as clockField,
   type Field,
@@ -51,7 +51,7 @@ export interface ComposedRuntime extends Runtime {
   readonly folder: ProjectFolder | undefined
   /** Takes back what a run did that has ended, by its own id, its plan's or its trace's. */
   rollback(run: string, options?: RollbackOptions): Promise<RollbackReport>
-  /** Resolves once everything committed before the call is on every bus. */
+  /** Resolves once everything committed before the call is on every bus. Throws Closed when the runtime is closed before that. */
   flush(): Promise<void>
   /** How long the oldest commit that a bus does not have yet has been waiting for that, by the bus's name. */
   behindMs(): Promise<ReadonlyMap<string, number>>
@@ -186,7 +186,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         },
       }),
       async flush() {
-        await Promise.all(relays.map((relay) => relay.flush()))
+        const flushed = await Promise.all(relays.map((relay) => relay.flush()))
+        if (flushed.includes(false)) throw new Closed('the runtime')
       },
       async behindMs() {
         return new Map(

@@ -484,6 +484,17 @@ describe('a runtime from a config', () => {
     },
   )
 
+  it('that is closed tells nobody that a bus has everything when it has not', async () => {
+    const clock = manualClock()
+    const publish = () => new Promise<never>(() => undefined)
+    const bus = [{ name: 'slow', transport: { ...memoryTransport(), publish } }]
+    const runtime = await openRuntime({ vsl: 'memory:', bus, functions: { work: () => 1 } }, { clock })
+    await inTime(clock, (await runtime.submit(flowOf({ work: {} }))).result())
+    const flushed = runtime.flush().catch((error) => error)
+    await inTime(clock, runtime.close())
+    expect(await flushed).toBeInstanceOf(Closed)
+  })
+
   it('is closed in half of that time by who is in a hurry, also the second time', async () => {
     const clock = manualClock()
     const silent = () => new Promise<never>(() => undefined)
