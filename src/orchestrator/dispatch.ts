@@ -26,6 +26,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
     const role = roleOf(run, flight)
     const { resume_blob, resume: inline } = run.graph.get('action', action.action_id)?.data ?? {}
     const resume = resume_blob === undefined ? inline : await blobJson(run, resume_blob, flight.step)
+    if (!run.owner.isOurs()) throw run.owner.lost.reason
     result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,

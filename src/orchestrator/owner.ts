@@ -10,6 +10,8 @@ export interface Ownership {
   readonly revision: number
   /** Aborted once the lease may no longer be ours: dispatch nothing more, end what runs. */
   readonly lost: AbortSignal
+  /** Asked before anything begins: a process that was stopped hears replies before its timers wake. When it is not, `lost` is aborted too. */
+  isOurs(): boolean
   /** Acts as if it were lost: what is under way is left to the next owner. */
   abandon(reason: Error): void
   /** Gives the context back. Safe to call twice. */
@@ -43,6 +45,13 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
   setMaxListeners(0, lost.signal) // every run of the context listens to it
   let released = false
   let rouse = () => {}
+  // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.
+  let since = asked
+  const left = () => {
+    since = Math.min(since, clock.now()) // a clock that was set back makes no lease last longer
+    return Math.max(0, since + ttlMs * (2 / 3) - clock.now())
+  }
+  const loses = () => lost.abort(new Error(`the lease on ${context} was lost`))
   /** Over when the time is, or somebody rouses it. */
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
@@ -52,22 +61,16 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
         resolve()
       }
     })
-  const renewing = renew(lease, asked)
+  const renewing = renew(lease)
 
-  async function renew(lease: Lease, renewed: number): Promise<void> {
-    // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.
-    let since = renewed
+  async function renew(lease: Lease): Promise<void> {
     let rest = ttlMs * 0.3
-    const left = () => {
-      since = Math.min(since, clock.now()) // a clock that was set back makes no lease last longer
-      return Math.max(0, since + ttlMs * (2 / 3) - clock.now())
-    }
     while (!released) {
       await pause(Math.min(rest, left()))
       if (released) return
       const asking = clock.now()
       const still = await inTime(store.renew(lease), left()) // the store is away or silent: try again until time is up
-      if (still === false || (!still && left() === 0)) return lost.abort(new Error(`the lease on ${context} was lost`))
+      if (still === false || (!still && left() === 0)) return loses()
       if (still) since = asking
       rest = still ? Math.max(0, asking + ttlMs * 0.3 - clock.now()) : ttlMs * 0.05
     }
@@ -100,6 +103,10 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
     fence: lease.token,
     revision: lease.revision,
     lost: lost.signal,
+    isOurs() {
+      if (!released && left() === 0) loses()
+      return !lost.signal.aborted
+    },
     abandon: (reason) => lost.abort(reason),
     async release() {
       if (released) return

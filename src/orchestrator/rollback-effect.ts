@@ -7,7 +7,8 @@ import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { inWords } from '../protocol/thrown.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
-import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
+import type { Ownership } from './owner.ts'
+import { cutOff, type Journey, segmentEnds, segmentStarts, takenOver, write } from './rollback-trace.ts'
 import { labelOf } from './steps.ts'
 import { unasked } from './unasked.ts'
 import { inverseOf } from './undo.ts'
@@ -25,6 +26,7 @@ export async function takeBackEffect(
   journey: Journey,
   effect: Effect,
   at: number,
+  owner: Ownership,
   signal: AbortSignal,
 ): Promise<EffectOutcome> {
   const { places } = journey.layer
@@ -37,7 +39,7 @@ export async function takeBackEffect(
     return { action_id, step_id, status: 'failed', error: { code, message } }
   }
   try {
-    return await takenBack(journey, effect, at, attempt, signal)
+    return await takenBack(journey, effect, at, attempt, owner, signal)
   } finally {
     places?.leave(attempt.execution_id)
   }
@@ -49,10 +51,12 @@ async function takenBack(
   effect: Effect,
   at: number,
   attempt: Attempt,
+  owner: Ownership,
   signal: AbortSignal,
 ): Promise<EffectOutcome> {
   const { action_id, step_id } = effect
   await write(journey, () => started(journey, attempt, effect, at), [told(journey, startedEvent(attempt))])
+  if (!owner.isOurs()) throw takenOver(journey.run) // others may have carried it out since it landed
   const end = await tried(journey, attempt, signal)
   const error = end.status === 'completed' ? undefined : { code: end.error.code, message: end.error.message }
   const ended = (): readonly Change[] => [

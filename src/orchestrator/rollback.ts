@@ -8,7 +8,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { changedBy, onceChecked, untouched } from '../psg/untouched.ts'
 import { thisHolder } from '../vsl/holder.ts'
-import { own } from './owner.ts'
+import { type Ownership, own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission, withdrawQuestions } from './rollback-gate.ts'
 import { failed, leftBy, untried } from './rollback-left.ts'
@@ -70,7 +70,7 @@ export async function rollback(
   const owner = await own(`rollback/${run.id}`, { store, clock, holder: thisHolder(clock.uuid()) })
   if (!owner) throw takenOver(run)
   try {
-    return await goBack(parts, run, options, owner.lost)
+    return await goBack(parts, run, options, owner)
   } finally {
     await owner.release().catch(() => undefined) // then it runs out: what came of the rollback stands
   }
@@ -88,7 +88,7 @@ async function goBack(
   parts: RollbackParts,
   run: Node<'run'>,
   options: RollbackOptions,
-  lost: AbortSignal,
+  owner: Ownership,
 ): Promise<RollbackReport> {
   const { graph } = parts
   const plan = await planFor(parts, run)
@@ -105,11 +105,11 @@ async function goBack(
   const begins = () => beginning(journey, plan.revision, said?.gate)
   const events = [...(await cutOffTold(journey)), plannedEvent(journey, plan)]
   await insist(graph, begins, { ...by, reads: placeOfRun(run), events })
-  const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
+  const signal = options.signal ? AbortSignal.any([options.signal, owner.lost]) : owner.lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries()) {
-    effects.push(await takeBackEffect(journey, effect, at, signal))
-    if (lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
+    effects.push(await takeBackEffect(journey, effect, at, owner, signal))
+    if (owner.lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
   }
   const { files, last } = await filesAndGraph(parts, journey)
   const left = [

@@ -3,11 +3,12 @@ import { dueRuns } from '../../src/orchestrator/keeper.ts'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { CONTEXTS_AT_ONCE } from '../../src/psg/open-graphs.ts'
 import type { Backend, Lease } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { chainOf, flowOf, having, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 describe('a context that is being given back', () => {
@@ -196,6 +197,25 @@ describe('an owner', () => {
     await clock.advance(2)
     expect(ownership.lost.aborted).toBe(true)
     await ownership.release()
+  })
+
+  it('that was stopped over a commit begins nothing of it once others may have, though no timer has told it', async () => {
+    const { clock, start } = world({})
+    const called: string[] = []
+    const as = (name: string) => having({ work: () => void called.push(name) })
+    const timers = manualClock()
+    const flow = flowOf({ work: {} })
+    const { seen, reached, letGo } = heldCommit(firstActionOf(flow.ids.work!), 'reply')
+    const stopped = await start({ ...as('stopped'), clock: { ...timers, now: clock.now } }, seen)
+    const run = await stopped.submit(flow)
+    await reached
+    const other = await start(as('other'))
+    expect(await inTime(clock, (await other.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    letGo()
+    await inTime(timers, run.result())
+    expect(called).toEqual(['other'])
+    await inTime(timers, stopped.close())
+    await inTime(clock, other.close())
   })
 
   it('is not lost while the store answers, however late', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { rollback } from '../../src/orchestrator/rollback.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { flowOf } from '../support/flows.ts'
@@ -86,6 +87,24 @@ describe('a rollback', () => {
     expect(calls).toEqual(['two', 'two', 'one'])
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
     await inTime(clock, Promise.all([runtime.close(), slow.close()]))
+  })
+
+  it('that was stopped over a commit begins nothing of it once others may have, though no timer has told it', async () => {
+    const { start, clock, calls, runtime, run, rollbackBy } = await ended(Promise.resolve())
+    const timers = manualClock()
+    const { seen, letGo, reached } = heldCommit('execution_started', 'reply')
+    const stopped = await start({ mine: new Set(), clock: { ...timers, now: clock.now } }, seen)
+    const first = rollbackBy(stopped)
+    first.catch(() => undefined) // expected below
+    await reached
+    await passes(clock, 15_000) // until its lease is over
+    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
+    letGo()
+    await expect(inTime(timers, first)).rejects.toThrow(Refused)
+    expect(calls).toEqual(['two', 'one'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+    await inTime(timers, stopped.close())
   })
 
   it('does not begin where others have begun since it looked, and leaves them undisturbed', async () => {

@@ -88,19 +88,19 @@ export async function inTheFirstOfTwo(
   return { ...given, called, slow, first, run }
 }
 
-/** Holds up the first commit whose entry says so: `reached` when it is there, `letGo` to have it go on. */
-export function heldCommit(says: string) {
+/** Holds up the first commit whose entry says so, or the reply to it: `reached` when it is there, `letGo` to have it go on. */
+export function heldCommit(says: string, held: 'commit' | 'reply' = 'commit') {
   const [arrived, allowed] = [door(), door()]
   let waits = true
   const seen = (store: Backend): Backend => ({
     ...store,
     async commit(write) {
-      if (waits && JSON.stringify(write.entry ?? null).includes(says)) {
-        waits = false
-        arrived.open()
-        await allowed.opened
-      }
-      return store.commit(write)
+      if (!waits || !JSON.stringify(write.entry ?? null).includes(says)) return store.commit(write)
+      waits = false
+      if (held === 'reply') await store.commit(write)
+      arrived.open()
+      await allowed.opened
+      if (held === 'commit') await store.commit(write)
     },
   })
   return { seen, reached: arrived.opened, letGo: allowed.open }
