@@ -29,7 +29,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
       ...settings,
       onError: (error) => io.warn(`${error instanceof Error ? (error.stack ?? error.message) : inWords(error)}`),
     })
-    io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)
+    io.line({ url: server.url }, () => `listening on ${server.url} (Ctrl-C ends it in good order)`)
     if (!io.signal.aborted) await once(io.signal, 'abort')
     const drained = AbortSignal.timeout(DRAIN_MS)
     await server.close()

@@ -29,7 +29,7 @@ export async function run(call: VerbCall): Promise<number> {
       },
     },
     async (tracker) => {
-      io.line({ watching: tracker.root }, () => `watching ${tracker.root}; Ctrl-C ends it`)
+      io.line({ watching: tracker.root }, () => `watching ${tracker.root} (Ctrl-C ends it)`)
       if (!io.signal.aborted) await once(io.signal, 'abort')
       await tracker.idle()
       return EXIT.done
