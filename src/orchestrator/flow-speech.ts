@@ -38,7 +38,7 @@ export async function speak({ module, input, handler, ctx, clock, signal, report
   const call: ModuleCall = {
     ctx: { ...ctx.coordination, ...ctx },
     ...(input !== undefined && { input }),
-    emitEvent: (event) => (isOver ? report(tooLate(module)) : void emitted.push(event)), // thrown, it would end the process
+    emitEvent: (event) => (isOver ? report(tooLate(module)) : void emitted.push(asTold(event))), // thrown, it would end the process
     signal,
   }
   const attempt: ModuleHandler = (call) => {
@@ -141,7 +141,7 @@ function refuseInvalid(module: string, document: JsonObject): void {
 function drafts(events: readonly unknown[], module: string, clock: Clock): readonly EventDraft[] {
   const ids = new Set<unknown>()
   return events.map((given, i) => {
-    const { timestamp: _, event_id = clock.uuid(), ...event } = Object(given) as JsonObject
+    const { timestamp: _, event_id = clock.uuid(), ...event } = Object(asTold(given)) as JsonObject
     const found = problemsOf({ ...event, event_id, timestamp: isoNow(clock) })
     if (!isValid('identifier', event_id))
       found.push({ path: 'event_id', rule: 'pattern', message: 'must be a UUID v4 in lower case' })
@@ -151,6 +151,15 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
     const { message } = new InvalidInput(`event ${i} of module ${module}`, found)
     throw new FlowFailure('INVALID_EVENT', message, { problems: under(`events[${i}]`, found) })
   })
+}
+
+/** A copy: whoever told it may use the object again. What cannot be copied is refused with the others, as it is. */
+function asTold(event: unknown): unknown {
+  try {
+    return plain({ ...Object(event) }, '', 'event')
+  } catch {
+    return event
+  }
 }
 
 function problemsOf(event: JsonObject): Problem[] {

@@ -377,6 +377,28 @@ describe('the events of a module', () => {
     expect(events).toContainEqual(expect.objectContaining({ event_id: event.event_id, payload: { attempt: 2 } }))
   })
 
+  it('are what they were when they were told, whatever becomes of the object afterwards', async () => {
+    const { context, plan } = oneStep()
+    const event = { ...intent, payload: { done: 0 } }
+    const store = memoryBackend()
+    const modules: { [name: string]: ModuleHandler } = {
+      context({ emitEvent }) {
+        for (event.payload.done = 1; event.payload.done < 3; event.payload.done++) emitEvent(event)
+        return { output: { context }, events: [event] }
+      },
+      ...saying({ plan }),
+    }
+    const commit: typeof store.commit = (write) => {
+      event.payload.done = 99
+      return store.commit(write)
+    }
+    const { events } = await runSingleAgentFlow(call({ ...store, commit }, modules))
+    const told = (events as { event_type: string; payload?: unknown }[]).filter(
+      ({ event_type }) => event_type === intent.event_type,
+    )
+    expect(told.map(({ payload }) => payload)).toEqual([{ done: 3 }, { done: 1 }, { done: 2 }])
+  })
+
   it('are told to onError when it has returned, and lost', async () => {
     const { context, plan } = oneStep()
     const late: unknown[] = []
