@@ -23,7 +23,7 @@ export async function carryOut(running: Running): Promise<void> {
   tellMetadata(running, { context_id: graph.id, plan_id: plan.plan_id, trace_id: handle.trace_id })
   const stop = stopsWith(signal, handle)
   try {
-    if (confirm && !signal.aborted) await decideAs(confirm, runtime, handle, record.memory)
+    if (confirm && !signal.aborted) await decided(running, confirm, handle)
     const rest = await stop.unlessFailed(restOf(handle, stop.told))
     await tellDocuments(running, graph, handle)
     if (rest === 'waiting') throw await waitsFor(runtime.project, graph, handle)
@@ -79,11 +79,7 @@ async function submitted(
   const documents = { ...said, context: graph.get('context', graph.id)!.data }
   try {
     refuseBreaches(profile.breaches(documents))
-    if (confirm && (confirm.target_type !== 'plan' || confirm.target_id !== plan.plan_id))
-      throw new FlowFailure(
-        'INVALID_OUTPUT',
-        `the Confirm is about ${confirm.target_type} ${confirm.target_id}, not plan ${plan.plan_id}`,
-      )
+    if (confirm) refuseOther(confirm, plan)
     const retry = olderRetry(ctx.options)
     const options = {
       ...(retry && { retry }),
@@ -105,6 +101,23 @@ async function submitted(
     if (theirs) await forget(record, 'plan', 'confirm', 'trace', ...(isOfCollab(failure) ? ['collab'] : [])) // the next call asks them again
     throw failure
   }
+}
+
+/** A Confirm of which something cannot be taken in is asked for again by the next call. */
+async function decided({ runtime, record }: Running, confirm: Confirm, handle: RunHandle): Promise<void> {
+  try {
+    refuseOther(confirm, handle)
+    await decideAs(confirm, runtime, handle, record.memory)
+  } catch (error) {
+    const failure = unfit(error, 'the Confirm')
+    if (failure instanceof FlowFailure) await forget(record, 'confirm')
+    throw failure
+  }
+}
+
+function refuseOther({ target_type, target_id }: Confirm, { plan_id }: { readonly plan_id: string }): void {
+  if (target_type === 'plan' && target_id === plan_id) return
+  throw new FlowFailure('INVALID_OUTPUT', `the Confirm is about ${target_type} ${target_id}, not plan ${plan_id}`)
 }
 
 /** A Collab is in the graph before the plan is; whether it can be the plan's session shows only then. */

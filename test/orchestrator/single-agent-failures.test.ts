@@ -7,7 +7,7 @@ import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
-import type { Plan, Trace } from '../../src/protocol/types.ts'
+import type { Confirm, Decision, Plan, Trace } from '../../src/protocol/types.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, confirmDocument, contextDocument, newContext, passing, planDocument, saying } from '../support/agents.ts'
@@ -342,6 +342,43 @@ describe('a person who must agree', () => {
     const confirm = { ...confirmDocument(plan, [{}]), target_id: crypto.randomUUID() }
     const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan, confirm })))
     expect(error?.code).toBe('INVALID_OUTPUT')
+  })
+
+  it('is not asked about another plan when asked again either', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    let ran = 0
+    const answered = (confirm: Confirm) => {
+      const ael = { execute: async () => void ran++ }
+      return runSingleAgentFlow(call(store, saying({ context, plan, confirm }), { ael }))
+    }
+    expect((await answered(confirmDocument(plan, []))).error?.code).toBe('APPROVAL_PENDING')
+    const other = { ...confirmDocument(plan, [{}]), target_id: crypto.randomUUID() }
+    expect(await answered(other)).toMatchObject({
+      error: { code: 'INVALID_OUTPUT' },
+      output: { plan: { status: 'draft' } },
+    })
+    expect(ran).toBe(0)
+    expect(await answered(confirmDocument(plan, [{}]))).toMatchObject({ success: true })
+  })
+
+  it.each([
+    ['one that there is already', (taken: Decision) => ({ decision_id: taken.decision_id })],
+    ['one of a role without a name', () => ({ decided_by_role: '' })],
+  ])('may give a decision that cannot be taken in, %s: the next call asks again', async (_, wrong) => {
+    const store = memoryBackend()
+    const before = oneStep()
+    const confirm = confirmDocument(before.plan, [{}])
+    await runSingleAgentFlow(call(store, saying({ ...before, confirm }), { runtimeContext: newContext('before') }))
+    const { context, plan } = oneStep()
+    const answered = (decision: Partial<Decision>) =>
+      runSingleAgentFlow(call(store, saying({ context, plan, confirm: confirmDocument(plan, [decision]) })))
+    const { error } = await answered(wrong(confirm.decisions![0]!))
+    expect(error).toMatchObject({
+      code: 'INVALID_OUTPUT',
+      message: expect.stringContaining('the Confirm does not fit'),
+    })
+    expect(await answered({})).toMatchObject({ success: true, output: { confirm: { status: 'approved' } } })
   })
 
   it('is not what a step waits for that waits for a signal', async () => {
