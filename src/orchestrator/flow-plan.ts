@@ -1,4 +1,4 @@
-import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
+import { NotFound } from '../protocol/errors.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import { confirmOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -96,9 +96,9 @@ async function submitted(
       approval: confirm ? asked(confirm) : (flow.approval ?? 'auto'),
     })
   } catch (error) {
-    const theirs = error instanceof FlowFailure || error instanceof InvalidInput || error instanceof RuleViolation
     const failure = unfit(error, 'the plan')
-    if (theirs) await forget(record, 'plan', 'confirm', 'trace', ...(isOfCollab(failure) ? ['collab'] : [])) // the next call asks them again
+    if (failure instanceof FlowFailure)
+      await forget(record, 'plan', 'confirm', 'trace', ...(isOfCollab(failure) ? ['collab'] : [])) // the next call asks them again
     throw failure
   }
 }
@@ -122,7 +122,7 @@ function refuseOther({ target_type, target_id }: Confirm, { plan_id }: { readonl
 
 /** A Collab is in the graph before the plan is; whether it can be the plan's session shows only then. */
 const isOfCollab = (failure: unknown): boolean =>
-  failure instanceof FlowFailure && failure.more.problems?.some(({ path }) => path.startsWith('collab.')) === true
+  failure instanceof FlowFailure && failure.more.problems?.some(({ path }) => /^collab(\.|$)/.test(path)) === true
 
 const asked = ({ requested_by_role, reason }: Confirm) => ({
   requested_by_role,

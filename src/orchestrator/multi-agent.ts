@@ -25,7 +25,9 @@ const MULTI_AGENT: Profile<MultiAgentFlow> = {
   breaches: ({ collab, ...others }) => [...saBreaches(others), ...(collab ? mapBreaches({ collab }) : [])],
   runOptions({ collab }, { session }) {
     if (!collab)
-      throw new FlowFailure('INVALID_OUTPUT', 'no module gave a Collab: a flow of several agents needs a session')
+      throw new FlowFailure('INVALID_OUTPUT', 'no module gave a Collab: a flow of several agents needs a session', {
+        problems: [{ path: 'collab', rule: 'required', message: 'is missing' }],
+      })
     return { session: { ...session, collab_id: collab.collab_id as string } }
   },
 }

@@ -5,6 +5,7 @@ import { protocolHandlers } from '../../src/orchestrator/modules/handlers.ts'
 import { runMultiAgentFlow } from '../../src/orchestrator/multi-agent.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
+import type { Context } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
@@ -158,6 +159,21 @@ describe('what nothing has followed from yet', () => {
     }
     expect(await asking(participant)).toMatchObject({ success: false, error: { code } })
     expect(await asking('ann:dev')).toMatchObject({ success: true })
+  })
+
+  it.each<[string, (elsewhere: Context) => object | null]>([
+    ['of another context', (elsewhere) => collabDocument(elsewhere, 'swarm', ['ann:dev'])],
+    ['that was not made', () => null],
+  ])('may be mended: a Collab %s', async (_, wrong) => {
+    const store = memoryBackend()
+    const [given, elsewhere] = [contextDocument(), contextDocument()]
+    await runSingleAgentFlow(call(store, saying({ context: elsewhere }), { runtimeContext: newContext('elsewhere') }))
+    const said = saying({ context: given, role: roleDocument('dev'), plan: planDocument(given, { a: {} }) })
+    const asking = (collab: object | null) =>
+      runMultiAgentFlow(call(store, { ...said, collab: () => ({ output: { collab } }) }))
+    const { error } = await asking(wrong(elsewhere))
+    expect(error).toMatchObject({ code: 'INVALID_OUTPUT', problems: [{ path: 'collab' }] })
+    expect(await asking(collabDocument(given, 'swarm', ['ann:dev']))).toMatchObject({ success: true })
   })
 
   it('is begun by whoever was heard first, wherever a crash cut the first call off', async () => {
