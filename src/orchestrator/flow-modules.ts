@@ -45,7 +45,7 @@ export function documentsOf({ record }: Pick<Running, 'record'>): Documents {
 }
 
 /** The context that the flow is about, as far as anybody has named one. */
-function contextOf(running: Pick<Running, 'record'>): string | undefined {
+export function contextOf(running: Pick<Running, 'record'>): string | undefined {
   const { context, plan } = documentsOf(running)
   return (context?.context_id ?? plan?.context_id) as string | undefined
 }

@@ -6,7 +6,7 @@ import { FlowFailure, inCapitals } from './flow.ts'
 import { decideAs } from './flow-approval.ts'
 import { olderRetry } from './flow-check.ts'
 import { forget, unfit } from './flow-entry.ts'
-import { documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
+import { contextOf, documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
 import { waitsFor } from './flow-waits.ts'
 import type { RunHandle } from './run.ts'
 import type { Documents, Running } from './run-flow.ts'
@@ -76,7 +76,8 @@ async function submitted(
   const { ids } = record.memory
   if ((await runtime.project.locate(ids.run))?.kind === 'run') return runtime.get(ids.run)
   const { trace: _, ...said } = documentsOf(running) // the trace is written by the run, and checked when it is
-  const documents = { ...said, context: graph.get('context', graph.id)!.data }
+  const home = await runtime.project.context(contextOf(running)!) // the flow's own: a plan of another one does not fit it
+  const documents = { ...said, context: home.get('context', home.id)!.data }
   try {
     refuseBreaches(profile.breaches(documents))
     if (confirm) refuseOther(confirm, plan)

@@ -131,6 +131,21 @@ describe('an invariant of the profile', () => {
     })
   })
 
+  it('is checked when the plan is made: it is one of the context that the flow has, also where the other is there', async () => {
+    const store = memoryBackend()
+    const elsewhere = oneStep()
+    await runSingleAgentFlow(
+      call(store, saying({ context: elsewhere.context }), { runtimeContext: newContext('elsewhere') }),
+    )
+    const { context, plan } = oneStep()
+    const { error } = await runSingleAgentFlow(call(store, saying({ context, plan: elsewhere.plan })))
+    expect(error).toMatchObject({
+      code: 'INVARIANT_BROKEN',
+      problems: [{ path: 'plan.context_id', rule: 'sa_plan_context_binding' }],
+    })
+    expect(await runSingleAgentFlow(call(store, saying({ context, plan })))).toMatchObject({ success: true })
+  })
+
   it('is checked when the plan is made: a role, if present, is not blank', async () => {
     const context = contextDocument()
     const plan = planDocument(context, { work: { role: ' ' } })
