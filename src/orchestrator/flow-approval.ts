@@ -1,6 +1,7 @@
 import { RuleViolation } from '../protocol/errors.ts'
 import type { Confirm, Decision } from '../protocol/types.ts'
 import type { Deciding } from '../psg/moves.ts'
+import { sameJson } from '../psg/plain.ts'
 import type { FlowMemory } from './flow-record.ts'
 import type { RunHandle } from './run.ts'
 import type { Runtime } from './runtime.ts'
@@ -23,8 +24,9 @@ export async function decideAs(said: Confirm, runtime: Runtime, run: RunHandle, 
       if (stands.status === 'rejected') await runtime.propose(plan_id, { requested_by_role: said.requested_by_role })
       await runtime.decide(ids.confirm, next)
     } catch (error) {
-      if (!(error instanceof RuleViolation) || run.phase !== 'ended') throw error
-      return // somebody withdrew it meanwhile
+      if (!(error instanceof RuleViolation)) throw error
+      if (run.phase === 'ended') return // somebody withdrew it meanwhile
+      if (sameJson(stands, await graph.document('confirm', ids.confirm))) throw error // nobody else has answered meanwhile
     }
   }
 }

@@ -396,6 +396,30 @@ describe('a person who must agree', () => {
     expect(await answered({})).toMatchObject({ success: true, output: { confirm: { status: 'approved' } } })
   })
 
+  it.each([
+    ['approved', undefined],
+    ['cancelled', 'CANCELLED'],
+  ] as const)('may be overtaken by somebody who decides elsewhere: %s', async (status, code) => {
+    const { context, plan } = oneStep()
+    const confirm = confirmDocument(plan, [{}])
+    const store = memoryBackend()
+    let overtaken = 0
+    const commit: typeof store.commit = async (write) => {
+      const decides = JSON.stringify(write).includes(confirm.decisions![0]!.decision_id)
+      if (decides && write.stream === context.context_id && overtaken++ === 0) {
+        const runtime = await createRuntime({ store, layer: actionLayer({ adapters: [] }), mine: new Set() })
+        await runtime.decide(confirm.confirm_id, { status, decided_by_role: 'boss' })
+        await runtime.close()
+      }
+      return store.commit(write)
+    }
+    const said = saying({ context, plan, confirm })
+    const { error, output } = await runSingleAgentFlow(call({ ...store, commit }, said))
+    expect(overtaken).toBeGreaterThan(0)
+    expect(error?.code).toBe(code)
+    expect(output?.confirm).toMatchObject({ status, decisions: [{ status, decided_by_role: 'boss' }] })
+  })
+
   it('is not what a step waits for that waits for a signal', async () => {
     const { context, plan } = oneStep()
     const bindings = { steps: { [plan.ids.work!]: { action_type: 'wait', params: { signal: 'go' } } } }
