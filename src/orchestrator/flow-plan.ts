@@ -72,7 +72,7 @@ async function submitted(
   plan: Plan,
   confirm: Confirm | undefined,
 ): Promise<RunHandle> {
-  const { runtime, record, flow, ctx, profile } = running
+  const { runtime, record, flow, ctx, profile, clock } = running
   const { ids } = record.memory
   if ((await runtime.project.locate(ids.run))?.kind === 'run') return runtime.get(ids.run)
   const { trace: _, ...said } = documentsOf(running) // the trace is written by the run, and checked when it is
@@ -98,8 +98,10 @@ async function submitted(
     })
   } catch (error) {
     const failure = unfit(error, 'the plan')
-    if (failure instanceof FlowFailure)
+    if (failure instanceof FlowFailure) {
+      await record.keep({ ids: { ...ids, trace: clock.uuid(), confirm: clock.uuid() } }) // those that modules gave may be another's
       await forget(record, 'plan', 'confirm', 'trace', ...(isOfCollab(failure) ? ['collab'] : [])) // the next call asks them again
+    }
     throw failure
   }
 }

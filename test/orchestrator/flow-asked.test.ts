@@ -176,6 +176,37 @@ describe('what nothing has followed from yet', () => {
     expect(await asking(collabDocument(given, 'swarm', ['ann:dev']))).toMatchObject({ success: true })
   })
 
+  it.each(['confirm', 'trace'])(
+    'may be mended: a %s under the id of another, given otherwise or no more',
+    async (module) => {
+      const store = memoryBackend()
+      const documents = () => {
+        const given = contextDocument()
+        const plan = planDocument(given, { a: {} })
+        const trace_id = crypto.randomUUID()
+        const trace = {
+          meta: plan.meta,
+          trace_id,
+          context_id: given.context_id,
+          root_span: { trace_id, span_id: trace_id },
+        }
+        return { context: given, plan, confirm: confirmDocument(plan, [{}]), trace: { ...trace, status: 'running' } }
+      }
+      const asking = (runId: string, said: object) =>
+        runSingleAgentFlow(call(store, saying({ ...said }), { runtimeContext: newContext(runId) }))
+      const first = documents()
+      await asking('first', first)
+      const { confirm_id } = first.confirm
+      for (const runId of ['otherwise', 'no more']) {
+        const own = documents()
+        const wrong = { confirm: { ...own.confirm, confirm_id }, trace: first.trace }[module]
+        expect(await asking(runId, { ...own, [module]: wrong })).toMatchObject({ error: { code: 'INVALID_OUTPUT' } })
+        const { [module as 'confirm']: _, ...others } = own
+        expect(await asking(runId, runId === 'otherwise' ? own : others)).toMatchObject({ success: true })
+      }
+    },
+  )
+
   it('is begun by whoever was heard first, wherever a crash cut the first call off', async () => {
     const outcomes = new Set<string>()
     for (let before = 1; !outcomes.has('not cut off'); before++) {
