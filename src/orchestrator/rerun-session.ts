@@ -18,10 +18,24 @@ export function sessionAnew(
 ): { readonly collab: Collab; readonly asked: SessionAsked } {
   const { updated_at: _, trace: __, events: ___, ...collab } = before
   return {
-    collab: { ...collab, collab_id, status: 'draft', created_at: isoNow(clock) },
+    collab: {
+      ...collab,
+      collab_id,
+      mode: session.mode,
+      participants: seated(session, before),
+      status: 'draft',
+      created_at: isoNow(clock),
+    },
     asked: { ...askedOf(withIds(session, steps), steps), collab_id },
   }
 }
+
+/** Who took part, also who has left the Collab since: what was done is theirs. */
+const seated = ({ seats }: Session, { participants }: Collab): Collab['participants'] =>
+  seats.map(
+    ({ participant_id, role_id, kind }) =>
+      participants.find((one) => one.participant_id === participant_id) ?? { participant_id, role_id, kind },
+  ) as Collab['participants']
 
 /** What was asked for; what was settled when it was opened is settled again. */
 function askedOf(

@@ -291,6 +291,28 @@ describe('a run of several agents that has failed', () => {
     expect(called).toEqual(['poll by ann', 'poll by bob', 'undo by poll'])
   })
 
+  it('has everybody who took part take part again, also who has left the Collab since', async () => {
+    const { runtime, clock, run, graph, called, mute, collab } = await opened({
+      mode: 'swarm',
+      steps: { one: {}, last: { after: ['one'], role: 'bob' } },
+      session: () => ({ coordinator: 'bob' }),
+      failing: [],
+      silent: ['last by bob'],
+    })
+    await passes(clock, 1_000)
+    const [ann] = ofKind(await graph.nodesOf(collab.collab_id, ['participant']), 'participant')
+    await graph.commit([{ kind: 'node_delete', node: 'participant', id: ann!.id }], { actor: 'ann', reason: 'leaves' })
+    await runtime.cancel(run.run_id)
+    await inTime(clock, run.result())
+    called.splice(0)
+    mute.clear()
+    const again = await runtime.rerun(run.run_id)
+    expect((await inTime(clock, again.result())).status).toBe('completed')
+    expect(called).toEqual(['last by bob'])
+    const { participants } = await graph.document('collab', sessionOf(again, graph))
+    expect(participants.map(({ participant_id }) => participant_id)).toEqual(['ann', 'bob'])
+  })
+
   it('is put before people again, and its session begins when they have agreed', async () => {
     const all = await opened({ steps: { poll: {}, last: { after: ['poll'] } }, approval: {} })
     const { runtime, clock, run, graph, called, troubles } = all
