@@ -7,13 +7,12 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Plan, Step } from '../protocol/types.ts'
 import type { ActionRecord, Binding, Node, NodeAdd } from '../psg/change.ts'
-import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
 import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
-import { isCarriedOver, worksOf } from './outcome.ts'
+import { isCarriedOver, isStepCarriedOver, worksOf } from './outcome.ts'
 import { isReference } from './references.ts'
 import { latestEnd } from './timers.ts'
 import { isBehind } from './undo.ts'
@@ -105,7 +104,7 @@ function* needsOf(graph: ProjectGraph, run: Node<'run'>): Iterable<Need> {
   for (const { data } of ofKind(graph.state.nodesOf(plan_id), 'binding')) {
     const { step_id, inverse } = data
     for (const word of words.splice(0)) yield { ...word, step_id } // the same about every step, also when that is done
-    if (!isOpen(graph, step_id) || isCarried(graph, step_id)) continue
+    if (!isOpen(graph, step_id) || isStepCarriedOver(graph.state, step_id)) continue
     yield data
     if (goesBack && isObject(inverse)) yield inverseNeeded(step_id, inverse as JsonObject)
   }
@@ -147,10 +146,6 @@ function isOpen(graph: ProjectGraph, step: string): boolean {
   const status = graph.get('step', step)?.data.status
   return status === 'pending' || status === 'in_progress'
 }
-
-/** What an earlier run has done is carried out by nobody, though its step has not had its turn yet. */
-const isCarried = (graph: ProjectGraph, step: string): boolean =>
-  graph.get('action', firstActionOf(step))?.data.carried_from !== undefined
 
 function* wayBack({ state }: ProjectGraph, plan: string): Iterable<Need> {
   for (const { inverse, step_id, action_id } of worksOf(state, plan))

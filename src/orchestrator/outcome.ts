@@ -67,6 +67,10 @@ export function isOutcome(state: GraphState, action: ActionRecord): boolean {
 export const isCarriedOver = ({ action_id, step_id, carried_from }: ActionRecord): boolean =>
   carried_from !== undefined && action_id === firstActionOf(step_id)
 
+/** Did an earlier run do this step, so that nobody carries it out, though it may not have had its turn yet? */
+export const isStepCarriedOver = (state: GraphState, step: string): boolean =>
+  state.get('action', firstActionOf(step))?.data.carried_from !== undefined
+
 /** Why an action failed; or its last attempt, where there was to be another. */
 export const failureIn = ({ error, ended }: ActionRecord): Json | undefined => error ?? ended?.at(-1)?.attributes.error
 

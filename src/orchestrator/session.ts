@@ -10,7 +10,7 @@ import type { BindingSpec } from './bind.ts'
 import type { ConflictRules, Contender } from './conflict.ts'
 import type { Board, NextTurn, ReadyStep, Seat, Turn } from './modes/mode.ts'
 import { modes } from './modes/modes.ts'
-import { isCarriedOver } from './outcome.ts'
+import { isCarriedOver, isStepCarriedOver } from './outcome.ts'
 
 /** What a multi-agent run is told about its session. */
 export type SessionAsked = {
@@ -86,6 +86,8 @@ export function liveSession(
     const { turn, step_id, status, lost_to, lost, carried_from } = node.data
     if (!turn) continue
     const { turn_number, participant_id, purpose } = turn
+    const isCarried = carried_from !== undefined && isStepCarriedOver(graph.state, step_id)
+    if (carried_from && purpose === 'work' && !isCarried) continue // its step is done anew, and nobody reviews what is only kept to be taken back
     if (!carried_from) session.turns = Math.max(session.turns, turn_number) // it is a session of its own, and counts its own turns
     const entry = { turn_number, participant_id, purpose, step_id }
     if (status === 'running' || status === 'waiting') session.open.push(entry)

@@ -291,6 +291,27 @@ describe('a run of several agents that has failed', () => {
     expect(called).toEqual(['poll by ann', 'poll by bob', 'undo by poll'])
   })
 
+  it('has nobody review what is done anew before that is done', async () => {
+    const { runtime, clock, run, called, mute } = await opened({
+      mode: 'pair',
+      steps: { one: { role: 'ann' }, two: { role: 'bob' } },
+      session: ({ one, two }) => ({
+        review: word('review', 'step'),
+        conflicts: { strategies: ['escalation'], writes: { [one!]: ['page'], [two!]: ['page'] } },
+      }),
+      failing: [],
+      silent: ['review by ann'],
+    })
+    await passes(clock, 1_000)
+    await runtime.cancel(run.run_id) // while people are asked whose result shall stand
+    await inTime(clock, run.result())
+    called.splice(0)
+    mute.clear()
+    await runtime.rerun(run.run_id)
+    await passes(clock, 1_000)
+    expect(called).toEqual(['two by bob', 'review by ann'])
+  })
+
   it('has everybody who took part take part again, also who has left the Collab since', async () => {
     const { runtime, clock, run, graph, called, mute, collab } = await opened({
       mode: 'swarm',
