@@ -10,7 +10,7 @@ import type { BindingSpec } from './bind.ts'
 import type { ConflictRules, Contender } from './conflict.ts'
 import type { Board, NextTurn, ReadyStep, Seat, Turn } from './modes/mode.ts'
 import { modes } from './modes/modes.ts'
-import { isCarriedOver, isStepCarriedOver } from './outcome.ts'
+import { isStepCarriedOver } from './outcome.ts'
 
 /** What a multi-agent run is told about its session. */
 export type SessionAsked = {
@@ -98,13 +98,9 @@ export function liveSession(
     if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
     if (victor !== undefined) session.lost.set(node.id, [...(lost ?? writtenBy(session, victor))])
     const result = contender(session, node.data, turn)
-    if (carried_from) {
-      if (isCarriedOver(node.data)) stood.set(step_id, result)
-      continue
-    }
     const stepStatus = graph.get('step', step_id)?.data.status
     if (stepStatus === 'in_progress') append(session.answers, step_id, result)
-    if (stepStatus !== 'completed') continue
+    if (!isCarried && stepStatus !== 'completed') continue
     stood.delete(step_id) // of several answers that agree the last one stands for all
     stood.set(step_id, result)
   }

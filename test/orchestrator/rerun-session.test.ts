@@ -23,9 +23,10 @@ interface Given {
   readonly session?: (ids: { readonly [name: string]: string }) => Omit<SessionAsked, 'collab_id'>
   readonly options?: RunOptions
   readonly approval?: ApprovalAsked
-  /** Steps whose function throws, and those that it says nothing in. */
+  /** Steps whose function throws, those that it says nothing in, and those in which it says the same to everybody. */
   readonly failing?: readonly string[]
   readonly silent?: readonly string[]
+  readonly agreeing?: readonly string[]
 }
 
 /** A session of ann and bob. Who carries out which step is written down in `called`, and each gives that as its answer. */
@@ -37,6 +38,7 @@ async function opened({
   approval,
   failing = ['last'],
   silent = [],
+  agreeing = [],
 }: Given) {
   const clock = manualClock()
   const store = memoryBackend({ clock })
@@ -51,6 +53,7 @@ async function opened({
       called.push(words)
       if (mute.has(words)) await clock.sleep(3_600_000, signal)
       if (troubles.delete(words) || troubles.has(name)) throw new Error(`no ${name}`)
+      if (agreeing.includes(name)) return name
       return Object.keys(taken).length > 0 ? { words, ...taken } : words
     }
   const functions = Object.fromEntries(
@@ -203,6 +206,21 @@ describe('a run of several agents that has failed', () => {
     const actions = await actionsOf(graph, again)
     const saying = (words: string) => actions.find(({ output }) => output === words)!
     expect(saying('last by bob')).toMatchObject({ lost_to: saying('one by ann').action_id, lost: ['page'] })
+  })
+
+  it('has of several answers that agree the last one contend, as the first run had', async () => {
+    const { runtime, clock, run, graph, troubles } = await failed({
+      steps: { poll: {}, last: { role: 'bob' } },
+      session: ({ poll, last }) => ({
+        conflicts: { ranks: { ann: 1, bob: 2 }, writes: { [poll!]: ['page'], [last!]: ['page'] } },
+      }),
+      agreeing: ['poll'],
+    })
+    troubles.clear()
+    const again = await runtime.rerun(run.run_id)
+    expect((await inTime(clock, again.result())).status).toBe('completed')
+    const lost = (await actionsOf(graph, again)).filter(({ lost_to }) => lost_to !== undefined)
+    expect(lost).toEqual([]) // bob answered last, and nobody contends with himself
   })
 
   it('keeps of several answers the one that stood', async () => {
