@@ -1,10 +1,11 @@
 import { type Clock, isoNow } from '../protocol/clock.ts'
+import type { Json } from '../protocol/json.ts'
 import type { ActionRecord, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
-import { isGathered, outcomeOf } from './outcome.ts'
+import { endOf, isGathered, outcomeOf } from './outcome.ts'
 
 interface Carrying {
   readonly run_id: string
@@ -42,8 +43,8 @@ function resultsAmong({ state }: ProjectGraph, works: readonly ActionRecord[]): 
   for (const step of new Set(works.map(({ step_id }) => step_id))) {
     const result = resultOf(state, step)
     if (!result) continue
-    const parts = isGathered(result) ? answersTo(state, step) : [result.action_id]
-    if (parts.every((id) => left.has(id))) results.set(step, result)
+    const parts = isGathered(result) ? answersIn(state, result) : [result]
+    if (parts.every(({ action_id }) => left.has(action_id))) results.set(step, result)
   }
   return results
 }
@@ -55,11 +56,12 @@ function resultOf(state: GraphState, step: string): ActionRecord | undefined {
   return state.get('step', step)?.data.status === 'completed' ? outcomeOf(state, step)?.data : undefined
 }
 
-function answersTo(state: GraphState, step: string): readonly string[] {
-  const answers: string[] = []
-  for (const { id, data } of ofKind(state.referrers('step', step, 'EXECUTES'), 'action'))
-    if (data.turn?.purpose === 'work' && data.status === 'completed') answers.push(id)
-  return answers
+/** What was gathered: the latest answers to its step, which an even earlier run may have begun to have answered. */
+function answersIn(state: GraphState, { step_id, output }: ActionRecord): readonly ActionRecord[] {
+  const answers: ActionRecord[] = []
+  for (const { data } of ofKind(state.referrers('step', step_id, 'EXECUTES'), 'action'))
+    if (data.turn?.purpose === 'work' && data.status === 'completed') answers.push(data)
+  return answers.sort((a, b) => endOf(a) - endOf(b)).slice(-(output as readonly Json[]).length)
 }
 
 /** It keeps its key: to take it back twice is to take it back once. */

@@ -50,7 +50,8 @@ export function worksOf(state: GraphState, plan: string): readonly ActionRecord[
   return works.sort((a, b) => endOf(b) - endOf(a))
 }
 
-const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
+/** Where its end stands among those of its run. */
+export const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
 
 /** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step or that nobody wanted? */
 export function isOutcome(state: GraphState, action: ActionRecord): boolean {

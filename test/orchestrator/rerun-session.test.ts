@@ -309,6 +309,23 @@ describe('a run of several agents that has failed', () => {
     expect(called).toEqual(['poll by ann', 'poll by bob', 'undo by poll'])
   })
 
+  it('does not do a step again of which only an answer was taken back that did not go into what it came to', async () => {
+    const { runtime, clock, run, called, mute, troubles } = await cancelledHalfway({ last: { after: ['poll'] } })
+    mute.clear()
+    const answersLeft = ['ann', 'bob'] // of those of the second run nobody can take back any
+    troubles.has = (name) => name === 'last' || (name === 'undo' && answersLeft.pop() !== undefined)
+    const again = await runtime.rerun(run.run_id, { options: { on_failure: 'compensate' } })
+    expect(await inTime(clock, again.result())).toMatchObject({
+      status: 'failed',
+      undone: [{ status: 'failed' }, { status: 'failed' }, { status: 'undone' }],
+    })
+    called.splice(0)
+    troubles.has = () => false
+    const third = await runtime.rerun(again.run_id)
+    expect((await inTime(clock, third.result())).status).toBe('completed')
+    expect(called).toEqual(['last by ann', 'last by bob'])
+  })
+
   it('has nobody review what is done anew before that is done', async () => {
     const { runtime, clock, run, called, mute } = await opened({
       mode: 'pair',
@@ -387,7 +404,7 @@ describe('a run of several agents that has failed', () => {
       ['more by ann', 'more by bob', 'last by ann', 'last by bob'],
       () => failed({ steps: { poll: {}, more: { after: ['poll'] }, last: { after: ['more'] } }, failing: ['more'] }),
     ],
-    ['does anew what not all had answered', ['poll by ann', 'poll by bob'], cancelledHalfway],
+    ['does anew what not all had answered', ['poll by ann', 'poll by bob'], () => cancelledHalfway()],
   ] as const)('%s, wherever a crash has cut it off', async (_, done, first) => {
     const { start, clock, run, store, gave, graph, called, troubles, mute, runtime } = await first()
     troubles.clear()
@@ -408,8 +425,8 @@ describe('a run of several agents that has failed', () => {
 })
 
 /** Ann has answered, and bob never did. */
-async function cancelledHalfway() {
-  const all = await opened({ steps: { poll: {} }, failing: [], silent: ['poll by bob'] })
+async function cancelledHalfway(more: Given['steps'] = {}) {
+  const all = await opened({ steps: { poll: {}, ...more }, failing: [], silent: ['poll by bob'] })
   await passes(all.clock, 1_000)
   await all.runtime.cancel(all.run.run_id)
   expect((await inTime(all.clock, all.run.result())).status).toBe('cancelled')
