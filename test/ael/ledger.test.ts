@@ -56,6 +56,14 @@ describe('a budget', () => {
     expect(inTurn.reserve(request('one more'))).toMatchObject({ message: `the budget of ${limit} cost is used up` })
   })
 
+  it.each([2 / 3, 123_456_789.123_456_79])('of %d lasts for as much', (cost) => {
+    const request = { execution_id: 'one', action_id: 'any', spend: { cost } }
+    const budget = ledger({ cost })
+    expect(budget.reserve(request).state).not.toBe('exceeded')
+    expect(budget.remaining()).toEqual({ cost: 0 })
+    expect(budget.settle('one', { cost })).toEqual({ state: 'ok' }) // that it is nearly used up was told
+  })
+
   it('says what is left of it where that is not enough', async () => {
     const budget = ledger({ tokens: 100 })
     const denied = async (tokens: number) =>
