@@ -26,12 +26,11 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
     const role = roleOf(run, flight)
     const { resume_blob, resume: inline } = run.graph.get('action', action.action_id)?.data ?? {}
     const resume = resume_blob === undefined ? inline : await blobJson(run, resume_blob, flight.step)
-    if (!run.owner.isOurs()) throw run.owner.lost.reason
     result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
       attempt: flight.attempt,
-      observer: inner(run, flight),
+      observer: observing(run, flight),
       checkpoint: (state, spent) => keep(run, flight, state, spent),
       run: whereInRun(run, flight),
       ...(role !== undefined && { role }),
@@ -80,9 +79,10 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 
-/** Actions that an action carries out are told too, with the next commit, and count with it. */
-const inner = (run: LiveRun, { action }: Flight): Observer => ({
+/** Nothing begins once others may have begun it. Actions that an action carries out are told too, with the next commit, and count with it. */
+const observing = (run: LiveRun, { action }: Flight): Observer => ({
   started(attempt) {
+    if (!run.owner.isOurs()) throw run.owner.lost.reason
     if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, startedEvent(attempt)))
   },
   ended(attempt, end) {

@@ -62,7 +62,6 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
           return 'lost'
         }
         if (decided.end) return 'ended'
-        if (!run.owner.isOurs()) return 'lost' // others may have begun it since it landed
         departing = NONE
         for (const flight of decided.departures) void takeOff(run, flight)
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath(turn) // what needs no waiting is there then

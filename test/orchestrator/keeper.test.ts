@@ -1,4 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
+import { newAction } from '../../src/ael/ael.ts'
 import { dueRuns } from '../../src/orchestrator/keeper.ts'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
@@ -9,7 +11,7 @@ import type { Backend, Lease } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, having, runtimeOf } from '../support/flows.ts'
-import { heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 describe('a context that is being given back', () => {
   it('begins nothing more: what is submitted meanwhile is done once', async () => {
@@ -217,6 +219,47 @@ describe('an owner', () => {
     await inTime(timers, stopped.close())
     await inTime(clock, other.close())
   })
+
+  it.each(['approval', 'execute'] as const)(
+    'that was stopped over the %s of an action carries nothing out for it once others may have',
+    async (held) => {
+      const { clock, start } = world({})
+      const [asked, answered] = [door(), door()]
+      const called: string[] = []
+      const as = (name: string, wait: () => Promise<unknown>) => {
+        const asks: Adapter = {
+          action_type: 'ask',
+          executor_kind: 'agent',
+          inverse: () => 'none_needed',
+          async approval() {
+            if (held === 'approval') await wait()
+            return { policy: 'always_allow', tool: 'ask', arguments: {}, description: 'Ask?' }
+          },
+          async execute(_, { act }) {
+            if (held === 'execute') await wait()
+            await act(newAction({ action_type: 'function', executor_kind: 'agent', params: { name: 'work' } }))
+            return {}
+          },
+        }
+        return having({ work: () => void called.push(name) }, asks)
+      }
+      const timers = manualClock()
+      const stopping = () => {
+        asked.open()
+        return answered.opened
+      }
+      const stopped = await start({ ...as('stopped', stopping), clock: { ...timers, now: clock.now } })
+      const run = await stopped.submit(flowOf({ one: { binding: { action_type: 'ask', params: {} } } }))
+      await asked.opened
+      const other = await start(as('other', async () => undefined))
+      expect(await inTime(clock, (await other.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+      answered.open()
+      await inTime(timers, run.result())
+      expect(called).toEqual(['other'])
+      await inTime(timers, stopped.close())
+      await inTime(clock, other.close())
+    },
+  )
 
   it('is not lost while the store answers, however late', async () => {
     const clock = manualClock()
