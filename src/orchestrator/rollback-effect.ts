@@ -1,14 +1,14 @@
 import type { Action } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
-import { toActionError } from '../ael/failure.ts'
-import type { Attempt, AttemptEnd } from '../ael/layer.ts'
+import { aborted, toActionError } from '../ael/failure.ts'
+import type { Attempt, AttemptEnd, Observer } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { inWords } from '../protocol/thrown.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import type { Ownership } from './owner.ts'
-import { cutOff, type Journey, segmentEnds, segmentStarts, takenOver, write } from './rollback-trace.ts'
+import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
 import { labelOf } from './steps.ts'
 import { unasked } from './unasked.ts'
 import { inverseOf } from './undo.ts'
@@ -56,8 +56,7 @@ async function takenBack(
 ): Promise<EffectOutcome> {
   const { action_id, step_id } = effect
   await write(journey, () => started(journey, attempt, effect, at), [told(journey, startedEvent(attempt))])
-  if (!owner.isOurs()) throw takenOver(journey.run) // others may have carried it out since it landed
-  const end = await tried(journey, attempt, signal)
+  const end = await tried(journey, attempt, owner, signal)
   const error = end.status === 'completed' ? undefined : { code: end.error.code, message: end.error.message }
   const ended = (): readonly Change[] => [
     {
@@ -140,11 +139,22 @@ function started(
 type Ended = Extract<AttemptEnd, { status: 'completed' }> | FailedEnd
 type FailedEnd = Extract<AttemptEnd, { error: ActionError }> & { readonly status: 'failed' | 'cancelled' }
 
-async function tried({ graph, layer }: Journey, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
+async function tried(
+  { graph, layer }: Journey,
+  attempt: Attempt,
+  owner: Ownership,
+  signal: AbortSignal,
+): Promise<Ended> {
   const began = graph.clock.now()
   try {
     const { execution_id, run, attempt: time } = attempt
-    const quiet = { started: () => undefined, ended: () => undefined } // it is told by the commits around it
+    const { action_type } = attempt.action
+    const quiet: Observer = {
+      started() {
+        if (!owner.isOurs()) throw aborted(action_type, owner.lost) // others may have carried it out meanwhile
+      },
+      ended: () => undefined, // it is told by the commits around it
+    }
     const result = await layer.attempt(attempt.action, {
       signal,
       execution_id,

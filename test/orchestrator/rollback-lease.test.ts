@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { rollback } from '../../src/orchestrator/rollback.ts'
@@ -33,7 +34,7 @@ async function ended(mayGoOn: Promise<unknown> = new Promise(() => undefined)) {
   const layer = actionLayer({ clock, adapters: [functionAdapter(functions)] })
   const rollbackBy = async (process: Awaited<ReturnType<typeof start>>) =>
     rollback({ graph: await process.project.context(run.context_id), layer }, run.run_id)
-  return { start, clock, calls, runtime, run, layer, rollbackBy }
+  return { start, clock, calls, runtime, run, functions, layer, rollbackBy }
 }
 
 /** A process that stands still, its lease too, from the first commit on that says so until it is let go. */
@@ -100,6 +101,31 @@ describe('a rollback', () => {
     await passes(clock, 15_000) // until its lease is over
     expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
     letGo()
+    await expect(inTime(timers, first)).rejects.toThrow(Refused)
+    expect(calls).toEqual(['two', 'one'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+    await inTime(timers, stopped.close())
+  })
+
+  it('that was stopped over an approval carries nothing out once others may have', async () => {
+    const { start, clock, calls, runtime, run, functions, rollbackBy } = await ended(Promise.resolve())
+    const timers = manualClock()
+    const [asked, answered] = [door(), door()]
+    const approval: Adapter['approval'] = async () => {
+      asked.open()
+      await answered.opened
+      return { policy: 'always_allow', tool: 'undo', arguments: {}, description: 'Undo?' }
+    }
+    const layer = actionLayer({ clock: timers, adapters: [{ ...functionAdapter(functions), approval }] })
+    const stopped = await start({ mine: new Set(), clock: { ...timers, now: clock.now } })
+    const graph = await stopped.project.context(run.context_id)
+    const first = rollback({ graph, layer }, run.run_id)
+    first.catch(() => undefined) // expected below
+    await asked.opened
+    await passes(clock, 15_000) // until its lease is over
+    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
+    answered.open()
     await expect(inTime(timers, first)).rejects.toThrow(Refused)
     expect(calls).toEqual(['two', 'one'])
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
