@@ -48,7 +48,10 @@ export function isUndecided(graph: ProjectGraph, id: string): boolean {
   return run?.data.phase === 'waiting' && !hasStarted(graph, run)
 }
 
-/** What follows when timers of a plan come due or were prolonged: a run that waits goes on, one that was never allowed to start is over, and so is a plan without one. */
+/**
+ * What follows when timers of a plan come due or were prolonged: a run that waits goes on, one that was never allowed to start is over, and so is a plan
+ * without one.
+ */
 export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
   const id = graph.state.plan(plan)?.activeRun
   const run = id === undefined ? undefined : graph.get('run', id)

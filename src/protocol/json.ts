@@ -6,7 +6,10 @@ import { shown } from './shown.ts'
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
-/** The same as it is given to us, also by an interface, of which the compiler cannot know that it is no more than JSON: that is looked at. A date, and what else becomes JSON only by a `toJSON`, is none. */
+/**
+ * The same as it is given to us, also by an interface, of which the compiler cannot know that it is no more than JSON: that is looked at. A date, and
+ * what else becomes JSON only by a `toJSON`, is none.
+ */
 export type JsonGiven =
   | null
   | boolean
