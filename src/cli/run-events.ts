@@ -5,6 +5,7 @@ import type { BornEvent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { Io } from './io.ts'
+import { inOneLine } from './outputs.ts'
 
 /** Prints a run's events as they are committed. `stop` prints what is there by then, and no more. */
 export function printEvents(run: RunHandle, graph: ProjectGraph, io: Io): { readonly stop: () => Promise<void> } {
@@ -43,11 +44,11 @@ function told({ event }: BornEvent, names: ReadonlyMap<string, string>, io: Io):
   return `${io.paint('dim', event.timestamp)} ${event.event_type}${about === undefined ? '' : ` ${about}`}`
 }
 
-/** The step that an event is about, by its id where it has no name here, or what a plan came to. */
+/** In one line, the step that an event is about, by its id where it has no name here, or what a plan came to. */
 export function aboutOf({ payload }: BornEvent['event'], names: ReadonlyMap<string, string>): string | undefined {
   if (!isObject(payload)) return undefined
   const { resource_type, resource_id, step_id, to_status } = payload
   const step = resource_type === 'step' ? resource_id : step_id
-  if (step !== undefined) return names.get(String(step)) ?? String(step)
+  if (step !== undefined) return inOneLine(names.get(String(step)) ?? String(step))
   return resource_type === 'plan' ? String(to_status) : undefined
 }

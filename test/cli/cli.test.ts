@@ -285,6 +285,17 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     )
   })
 
+  it('is told of each event in one line, whatever its steps are called', async () => {
+    const folder = tempFolder()
+    const wait = { action_type: 'wait', params: { ms: 1 } }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Waits', steps: { 'Wait\nfor it': wait } }))
+    for (const verb of [['run', 'flow.json', '--events'], ['events']]) {
+      const { out } = await mplpHere(folder, verb)
+      expect(out).toMatch(/Z step_completed .*Wait for it$/m)
+      expect(out).not.toMatch(/^for it/m)
+    }
+  })
+
   it('exports evidence that verifies, and that no longer does when a byte is changed', async () => {
     const exported = await hereJson<{ files: string[]; root: string }>(folder, ['evidence', 'export', plan, 'pack'])
     expect(exported).toMatchObject({ code: 0, err: '' })
