@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import { type LifecycleKind, lifecycles, mayMove, moveRule, statusesOf } from '../../src/protocol/lifecycle.ts'
+import type { ConfirmStatus } from '../../src/protocol/types.ts'
 import type { Change, Changes } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
@@ -148,11 +149,23 @@ const LIVES: { readonly [K in Moving]: Life } = {
         await graph.commit(decide(graph, confirm, { status: status as 'approved', decided_by_role: 'owner' }), by)
       return confirm
     },
-    leave({ graph }, id, _from, to) {
-      const decided = to === 'approved' || to === 'rejected'
-      return decided ? decide(graph, id, { status: to, decided_by_role: 'owner' }) : [move('confirm', id, to)]
+    leave(world, id, from, to) {
+      if (to !== 'approved' && to !== 'rejected') return [move('confirm', id, to)]
+      const isAllowed = mayMove('confirm', from as ConfirmStatus, to)
+      return isAllowed
+        ? decide(world.graph, id, { status: to, decided_by_role: 'owner' })
+        : decidedAnyhow(world, id, to)
     },
   },
+}
+
+/** What deciding would be where it is refused before the graph is asked. */
+function decidedAnyhow({ id }: Pick<World, 'id'>, confirm: string, status: 'approved' | 'rejected'): Changes {
+  const decision = { decision_id: id(), status, decided_by_role: 'owner', decided_at: new Date(0).toISOString() }
+  return [
+    { kind: 'node_add', node: 'decision', id: decision.decision_id, owner: confirm, at: 1, data: decision },
+    move('confirm', confirm, status),
+  ]
 }
 
 /** A step begins once what it needs is done, and is blocked once that has failed. */
@@ -253,7 +266,7 @@ describe('psg: a status moves along its lifecycle, and nowhere else', () => {
     const confirm = id()
     await graph.commit([add('confirm', confirm, confirmData(confirm, 'other', id()))], by)
     await graph.commit(decide(graph, confirm, { status: 'rejected', decided_by_role: 'owner' }), by)
-    const again = graph.commit(decide(graph, confirm, { status: 'approved', decided_by_role: 'owner' }), by)
+    const again = graph.commit(decidedAnyhow({ id }, confirm, 'approved'), by)
     await expect(again).rejects.toMatchObject({ violations: [{ rule: 'lifecycle.confirm.rejected->approved' }] })
   })
 })
