@@ -495,6 +495,39 @@ describe('a runtime from a config', () => {
     expect(await flushed).toBeInstanceOf(Closed)
   })
 
+  it('has a file that it wrote wait for a store that is away for longer than a step may take', async () => {
+    const root = tempFolder()
+    const clock = manualClock()
+    let isBack = false
+    let refused = 0
+    const vsl = () => {
+      const store = memoryBackend({ clock })
+      const commit: Backend['commit'] = async (write) => {
+        if (isBack || !existsSync(join(root, 'one.txt'))) return store.commit(write)
+        refused++
+        throw new Unavailable('the store', 'wait')
+      }
+      return { ...store, commit }
+    }
+    const runtime = await openRuntime({ vsl, root }, { clock, onError: () => undefined })
+    const params = { operation: 'write', path: 'one.txt', content: 'done' }
+    const write = { action_type: 'file_operation', params, timeout_ms: 5_000 }
+    const run = await runtime.submit(named({ title: 'A file', steps: { write } }).flow)
+    await expect.poll(() => refused, { timeout: 20_000 }).toBeGreaterThan(0)
+    const before = refused
+    for (let i = 0; i < 100; i++) {
+      await clock.advance(100)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(refused).toBeGreaterThan(before)
+    isBack = true
+    const phase = () => clock.advance(100).then(() => run.phase)
+    await expect.poll(phase, { timeout: 20_000 }).toBe('ended')
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    expect(await runtime.folder!.scan()).toMatchObject({ findings: [] })
+    await inTime(clock, runtime.close())
+  })
+
   it('is closed in half of that time by who is in a hurry, also the second time', async () => {
     const clock = manualClock()
     const silent = () => new Promise<never>(() => undefined)

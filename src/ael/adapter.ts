@@ -91,7 +91,7 @@ export interface Call extends Asker {
    * outcome what it has used.
    */
   readonly checkpoint: (state: Json, spent?: Spend) => void | Promise<void>
-  /** Waits without the timeout running on: for a person's answer. */
+  /** Waits without the timeout running on: for a person's answer, or a store that is away. */
   readonly untimed: <T>(wait: Promise<T>) => Promise<T>
   /**
    * Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. `resume` is what an

@@ -113,7 +113,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     tracked: (adapter) => ({
       ...adapter,
       async execute(action, call) {
-        const opened = await patiently(tracker, call.signal)
+        const opened = await call.untimed(patiently(tracker, call.signal))
         return withTracking(adapter, opened, patiently).execute(action, call)
       },
     }),

@@ -26,7 +26,7 @@ export function withTracking(adapter: Adapter, tracker: Tracker, patiently: Pati
         const outcome = await adapter.execute(action, call)
         const files = isObject(outcome.output) ? written(action.params, outcome.output) : []
         const by = { action_id: action.action_id, ...(call.run && { run: call.run }) }
-        await patiently(() => writing.wrote(files, by), call.signal)
+        await call.untimed(patiently(() => writing.wrote(files, by), call.signal))
         return outcome
       } finally {
         writing.release()
