@@ -22,6 +22,7 @@ export type {
   FileShape,
   FindingRecord,
   Gate,
+  Growth,
   Kind,
   Node,
   NodeAdd,
