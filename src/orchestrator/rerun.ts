@@ -86,6 +86,18 @@ export function rerunOf(
   }
 }
 
+/** The same, with what it needs read first. Throws NotFound, too. */
+export async function rerunIn(
+  graph: ProjectGraph,
+  run: Node<'run'>,
+  given: RerunOptions,
+  clock: Clock,
+): Promise<ReturnType<typeof rerunOf>> {
+  const { session } = run.data.options as RunOptions
+  const collab = session && (await graph.document('collab', session.collab_id))
+  return graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock, collab))
+}
+
 const HOW = { failed: 'had failed', cancelled: 'was cancelled' } as const
 
 function refuseUnlessFailed({ id, data }: Node<'run'>): keyof typeof HOW {

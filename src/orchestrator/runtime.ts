@@ -25,14 +25,14 @@ import { type IntegrationKind, ingest } from './ingest.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { leftRuns } from './left-runs.ts'
-import type { LiveRun, RunOptions } from './live.ts'
+import type { LiveRun } from './live.ts'
 import { mineOf } from './mine.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
-import { checkRerun, type RerunOptions, rerunOf } from './rerun.ts'
+import { checkRerun, type RerunOptions, rerunIn } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
 import { keepEnded } from './retention.ts'
 import { type RunHandle, runHandle } from './run.ts'
@@ -282,10 +282,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         checkRerun(given)
         const { graph, run } = await locateRun(id)
         return once(rerunIds(run.id).run, async () => {
-          const { session } = run.data.options as RunOptions
-          const collab = session && (await graph.document('collab', session.collab_id))
-          const anew = () => rerunOf(graph, run, given, clock, collab)
-          const { flow, inherits } = await graph.reading([['plan', run.group]], anew)
+          const { flow, inherits } = await rerunIn(graph, run, given, clock)
           return submitted(flow, { inherits })
         })
       },
