@@ -3,7 +3,8 @@ import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { rollback } from '../../src/orchestrator/rollback.ts'
-import { manualClock } from '../../src/protocol/clock.ts'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { flowOf } from '../support/flows.ts'
@@ -51,6 +52,32 @@ async function frozenAt(start: Awaited<ReturnType<typeof ended>>['start'], says:
   return { slow, reached, letGo }
 }
 
+interface Stopped {
+  readonly stopped: Runtime
+  /** Its timers, which stand still with it. */
+  readonly timers: ManualClock
+  readonly first: Promise<unknown>
+  readonly reached: Promise<void>
+  readonly letGo: () => void
+}
+
+/** A rollback whose process is stopped in its midst for longer than its lease: another takes everything back, and when it goes on it does nothing more. */
+async function isOvertaken(
+  { clock, calls, runtime, run, rollbackBy }: Awaited<ReturnType<typeof ended>>,
+  { stopped, timers, first, reached, letGo }: Stopped,
+): Promise<void> {
+  first.catch(() => undefined) // expected below
+  await reached
+  await passes(clock, 15_000) // until its lease is over
+  expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
+  letGo()
+  await expect(inTime(timers, first)).rejects.toThrow(Refused)
+  expect(calls).toEqual(['two', 'one'])
+  expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+  await inTime(clock, runtime.close())
+  await inTime(timers, stopped.close())
+}
+
 describe('a rollback', () => {
   it('is left to others once they may have begun, and they take everything back', async () => {
     const { start, clock, calls, runtime, run, rollbackBy } = await ended()
@@ -91,25 +118,18 @@ describe('a rollback', () => {
   })
 
   it('that was stopped over a commit begins nothing of it once others may have, though no timer has told it', async () => {
-    const { start, clock, calls, runtime, run, rollbackBy } = await ended(Promise.resolve())
+    const given = await ended(Promise.resolve())
+    const { start, clock, rollbackBy } = given
     const timers = manualClock()
     const { seen, letGo, reached } = heldCommit('execution_started', 'reply')
     const stopped = await start({ mine: new Set(), clock: { ...timers, now: clock.now } }, seen)
     const first = rollbackBy(stopped)
-    first.catch(() => undefined) // expected below
-    await reached
-    await passes(clock, 15_000) // until its lease is over
-    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
-    letGo()
-    await expect(inTime(timers, first)).rejects.toThrow(Refused)
-    expect(calls).toEqual(['two', 'one'])
-    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
-    await inTime(clock, runtime.close())
-    await inTime(timers, stopped.close())
+    await isOvertaken(given, { stopped, timers, first, reached, letGo })
   })
 
   it('that was stopped over an approval carries nothing out once others may have', async () => {
-    const { start, clock, calls, runtime, run, functions, rollbackBy } = await ended(Promise.resolve())
+    const given = await ended(Promise.resolve())
+    const { start, clock, run, functions } = given
     const timers = manualClock()
     const [asked, answered] = [door(), door()]
     const approval: Adapter['approval'] = async () => {
@@ -121,16 +141,7 @@ describe('a rollback', () => {
     const stopped = await start({ mine: new Set(), clock: { ...timers, now: clock.now } })
     const graph = await stopped.project.context(run.context_id)
     const first = rollback({ graph, layer }, run.run_id)
-    first.catch(() => undefined) // expected below
-    await asked.opened
-    await passes(clock, 15_000) // until its lease is over
-    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
-    answered.open()
-    await expect(inTime(timers, first)).rejects.toThrow(Refused)
-    expect(calls).toEqual(['two', 'one'])
-    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
-    await inTime(clock, runtime.close())
-    await inTime(timers, stopped.close())
+    await isOvertaken(given, { stopped, timers, first, reached: asked.opened, letGo: answered.open })
   })
 
   it('does not begin where others have begun since it looked, and leaves them undisturbed', async () => {
