@@ -83,9 +83,9 @@ export function askFor(
 /** What people said about a waiting action; cancelled when the time to say it, or to make use of it, is over. */
 export function verdictOn({ graph }: LiveRun, { confirm, due }: Asked): ConfirmStatus {
   const status = answerTo(graph, confirm)
-  if (status === 'pending') return due > graph.clock.now() ? status : 'cancelled'
+  if (status === 'pending') return due > graph.now ? status : 'cancelled'
   const gate = status === 'approved' ? gateOf(graph, confirm) : undefined
-  return gate && isExpired(gate.data, graph.clock) ? 'cancelled' : status
+  return gate && isExpired(gate.data, graph) ? 'cancelled' : status
 }
 
 /** Takes the verdict in; an approval is used up in the commit that lets the action go on. */
@@ -108,7 +108,7 @@ export function takeVerdict(
 export function expiryOf(graph: ProjectGraph, plan: string): string | undefined {
   const confirm = confirmOf(graph, plan)
   const gate = confirm && gateOf(graph, confirm.id)?.data
-  return gate && isExpired(gate, graph.clock) ? gate.expires_at : undefined
+  return gate && isExpired(gate, graph) ? gate.expires_at : undefined
 }
 
 /** Has this very question, by its digest, been approved and used for this action? What the action layer asks before a gated tool runs. */

@@ -259,7 +259,7 @@ function answered(run: LiveRun, asked: Asked, verdict: Exclude<ConfirmStatus, 'p
   takeVerdict(run, asked, verdict, decided)
   const settling = run.session && isSettling(flight) ? run.session : undefined
   if (verdict === 'approved' && !settling) return goesOn(run, flight, decided)
-  const isLate = verdict !== 'rejected' && asked.due <= run.graph.clock.now()
+  const isLate = verdict !== 'rejected' && asked.due <= run.graph.now
   const said = isLate ? 'had no approval in time' : `was ${verdict} by a person`
   const error = new ActionError('action_rejected', `${flight.action.action_type} ${said}`)
   if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)

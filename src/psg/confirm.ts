@@ -57,11 +57,11 @@ export const isUnanswered = (graph: ProjectGraph, confirmId: string): boolean =>
 /** Does it wait for an answer, and would one still count? A run that is paused, or has no worker, does not take in that the time is over. */
 export function isAnswerable(graph: ProjectGraph, { id, data }: Node<'confirm'>): boolean {
   const gate = data.status === 'pending' ? gateOf(graph, id) : undefined
-  return gate ? !isExpired(gate.data, graph.clock) : data.status === 'pending'
+  return gate ? !isExpired(gate.data, graph) : data.status === 'pending'
 }
 
-export const isExpired = ({ expires_at }: Gate, clock: Pick<Clock, 'now'>): boolean =>
-  expires_at !== undefined && Date.parse(expires_at) <= clock.now()
+export const isExpired = ({ expires_at }: Gate, graph: Pick<ProjectGraph, 'now'>): boolean =>
+  expires_at !== undefined && Date.parse(expires_at) <= graph.now
 
 /** What its answers come to so far. */
 export const answerTo = (graph: ProjectGraph, confirmId: string): ConfirmStatus =>

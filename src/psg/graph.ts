@@ -125,6 +125,11 @@ export class ProjectGraph {
     return this.#copy.revision
   }
 
+  /** When a commit would be made: by the clock, but after the last one, as far as that is known. Whoever wrote it may have a clock that is ahead. */
+  get now(): number {
+    return Math.max(this.clock.now(), ((this.#copy.stamped ?? 0) + 1) / 1000)
+  }
+
   /**
    * How often the store was found to have lost what was committed, as after a failover to an older copy or once the context was taken away. Whatever was
    * decided by the state before that has to be decided anew.

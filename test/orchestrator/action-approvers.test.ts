@@ -6,7 +6,7 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { filledToSee } from '../../src/orchestrator/references.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
-import type { ManualClock } from '../../src/protocol/clock.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import { digestOfJson, type Json } from '../../src/protocol/json.ts'
 import type { ActionRecord } from '../../src/psg/change.ts'
@@ -347,5 +347,30 @@ describe('an approval that expires while the store cannot be written to', () => 
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     expect({ called, errors: runtime.errors }).toEqual({ called: ['next'], errors: [] })
     await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
+})
+
+describe('an approval whose time is over by the clock of another process that has written since', () => {
+  it.each([
+    ['an action', { approval: { expires_ms: 60_000 } }, {}, { status: 'failed', error: { code: 'action_rejected' } }],
+    ['a plan', {}, { approval: { expires_ms: 60_000 } }, { status: 'cancelled', error: { code: 'approval_expired' } }],
+  ] as const)('counts as not given, of %s', async (_, binding, more, ends) => {
+    const { called, functions } = noted('drop')
+    const { clock, start } = world(functions)
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ drop: { binding } }, more))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const { context_id } = run
+    const ahead = manualClock({ seed: 2, now: clock.now() + 50_000 })
+    const other = await start({ clock: ahead, mine: new Set() })
+    await other.call('context', { intent: 'suspend', context_id })
+    const [question] = await runtime.waiting()
+    await other.decide(question!.confirm.confirm_id, yes('lead'))
+    await ahead.advance(20_000)
+    await other.call('context', { intent: 'activate', context_id })
+    expect(await inTime(clock, run.result())).toMatchObject(ends)
+    expect({ called, errors: runtime.errors }).toEqual({ called: [], errors: [] })
+    await inTime(ahead, other.close())
+    await inTime(clock, runtime.close())
   })
 })
