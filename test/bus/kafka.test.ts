@@ -276,14 +276,15 @@ describe('bus/kafka', () => {
     async (brokers) => {
       const topic = freshTopic()
       const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic: { partitions: 1 }, ...quiet })
-      const errors: unknown[] = []
+      const errors: Error[] = []
       const got: Delivery[] = []
-      await bus.subscribe({}, (d) => void got.push(d), { onError: (error) => void errors.push(error) })
+      await bus.subscribe({}, (d) => void got.push(d), { onError: (error) => void errors.push(error as Error) })
       await bus.publish(series(1, 5))
       await until(() => got.length === 5)
       const admin = client(brokers).admin()
       await admin.connect()
       await admin.deleteTopics({ topics: [topic] })
+      await until(() => errors.some(({ message }) => message.includes('no longer has the topic')))
       const made = () => admin.createTopics({ topics: [{ topic, numPartitions: 1 }] }).catch(() => false)
       await until(made)
       const published = () =>

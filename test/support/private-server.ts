@@ -79,15 +79,20 @@ async function answered(
   }
 }
 
-/** Free now, and outside the range from which the system serves outgoing connections, so that none of those takes it meanwhile. */
-export async function freePort(): Promise<number> {
+/**
+ * Free now, and so is the one that lies `beside` so far above it. Both are outside the range from which the system serves outgoing connections, so
+ * that none of those takes them meanwhile.
+ */
+export async function freePort(beside = 0): Promise<number> {
   for (;;) {
-    const port = 15_000 + Math.floor(Math.random() * 15_000)
-    const free = await new Promise<boolean>((resolve) => {
-      const probe = createServer()
-      probe.once('error', () => resolve(false))
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
-    })
-    if (free) return port
+    const port = 15_000 + Math.floor(Math.random() * (15_000 - beside))
+    if ((await isFree(port)) && (beside === 0 || (await isFree(port + beside)))) return port
   }
 }
+
+const isFree = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', () => resolve(false))
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
+  })

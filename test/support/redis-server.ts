@@ -13,10 +13,13 @@ export interface RedisOptions {
   readonly cluster?: boolean
 }
 
+/** The nodes of a cluster talk to each other on a port that lies so far above their own. */
+const CLUSTER_BUS = 10_000
+
 /** Redis on a free loopback port, with its files in a new folder below `parent`. Keeps every acknowledged write unless told otherwise. */
 export async function startRedis(parent: string, options: RedisOptions = {}): Promise<PrivateServer> {
   const command = await binary('redis')
-  const port = await freePort()
+  const port = await freePort(options.cluster ? CLUSTER_BUS : 0)
   const folder = join(parent, `redis-${port}`)
   mkdirSync(folder)
   const settings: Record<string, string> = {
