@@ -35,7 +35,7 @@ describe('two processes in a simulated world', () => {
   })
 })
 
-describe('the simulated world notices', () => {
+describe('the simulated world notices', { timeout: 120_000 }, () => {
   it('a status that changes without an event', async () => {
     await expectNoticed(/came to be .*, but was last told to be/, { switched: new Set(['event.pipeline_stage']) })
   })
