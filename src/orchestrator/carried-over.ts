@@ -26,14 +26,12 @@ export function carriedOver(
 ): readonly NodeAdd<'action'>[] {
   const results = resultsAmong(graph, works)
   const gathered = [...results.values()].filter(isGathered)
-  const ids = new Map<string, string>()
-  for (const { action_id, step_id } of [...works, ...gathered]) {
-    const isResult = results.get(step_id)?.action_id === action_id
-    ids.set(action_id, isResult ? firstActionOf(steps.get(step_id)!) : idOf(action_id))
-  }
-  return [...works, ...gathered].map((work, at) =>
-    carried(work, { id: ids.get(work.action_id)!, step_id: steps.get(work.step_id)!, run_id, at, ids, clock }),
-  )
+  const stands = new Map<string, string>()
+  for (const { action_id, step_id } of results.values()) stands.set(action_id, firstActionOf(steps.get(step_id)!))
+  return [...works, ...gathered].map((work, at) => {
+    const id = stands.get(work.action_id) ?? idOf(work.action_id)
+    return carried(work, { id, step_id: steps.get(work.step_id)!, run_id, at, stands, clock })
+  })
 }
 
 /** What steps came to that need not be done again, by step: all that went into it is still so. */
@@ -78,12 +76,16 @@ function carried(
     settles,
     ...was
   }: ActionRecord,
-  { id, step_id, run_id, at, ids, clock }: Carried,
+  { id, step_id, run_id, at, stands, clock }: Carried,
 ): NodeAdd<'action'> {
   const execution_id = clock.uuid()
   const now = isoNow(clock)
   const carried_from = { run_id, action_id }
-  const lost_to = was.lost_to === undefined ? undefined : ids.get(was.lost_to)
+  const lost_to = was.lost_to === undefined ? undefined : stands.get(was.lost_to)
+  const lost = Object.entries(was.lost ?? {}).flatMap(([what, winner]) => {
+    const stand = stands.get(winner)
+    return stand === undefined ? [] : [[what, stand] as const]
+  })
   return {
     kind: 'node_add',
     node: 'action',
@@ -104,7 +106,8 @@ function carried(
             ended: [{ status: 'completed', at, finished_at: now, attributes: { carried_from } }],
           }),
       ...(turn && { turn }),
-      ...(lost_to !== undefined && { lost_to, ...(was.lost && { lost: was.lost }) }),
+      ...(lost_to !== undefined && { lost_to }),
+      ...(lost.length > 0 && { lost: Object.fromEntries(lost) }),
       ...(inverse !== undefined && { inverse }),
       ...(no_inverse !== undefined && { no_inverse }),
       ...(output !== undefined && { output }),
@@ -117,6 +120,6 @@ interface Carried extends Pick<Carrying, 'run_id' | 'clock'> {
   readonly id: string
   readonly step_id: string
   readonly at: number
-  /** What the actions are called in the plan that goes on. */
-  readonly ids: ReadonlyMap<string, string>
+  /** What the actions are called in the plan that goes on that need not be done again there. */
+  readonly stands: ReadonlyMap<string, string>
 }

@@ -61,7 +61,7 @@ export function isOutcome(state: GraphState, action: ActionRecord): boolean {
   const status = state.get('step', step_id)?.data.status
   if (status === 'failed' || status === 'skipped') return false
   if (carried_from !== undefined) return isCarriedOver(action)
-  return lost_to === undefined || state.get('action', lost_to)?.data.step_id !== step_id
+  return lost_to === undefined
 }
 
 /** Is it what its step has come to in an earlier run, so that nobody has to do the step? What else was done for a step there has another id. */

@@ -55,8 +55,8 @@ export interface LiveSession {
   readonly answers: Map<string, Contender[]>
   /** Whose results stand for a resource. */
   readonly writers: Map<string, Contender[]>
-  /** Resources for which another step's result stands, by the action that has lost them. */
-  readonly lost: Map<string, string[]>
+  /** Resources for which another step's result stands, each with whose, by the action that has lost them. */
+  readonly lost: Map<string, Map<string, string>>
   /** How often the token of a step has expired. */
   readonly expired: Map<string, number>
   /** How many turns there have been. */
@@ -94,9 +94,8 @@ export function liveSession(
     else session.ended.push(entry)
     if (purpose === 'work' && isExpiry(session, turn, node.data.error))
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
-    const victor = lost_to === undefined ? undefined : graph.get('action', lost_to)?.data.step_id
-    if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
-    if (victor !== undefined) session.lost.set(node.id, [...(lost ?? writtenBy(session, victor))])
+    if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue
+    if (lost) session.lost.set(node.id, new Map(Object.entries(lost)))
     const result = contender(session, node.data, turn)
     const stepStatus = graph.get('step', step_id)?.data.status
     if (stepStatus === 'in_progress') append(session.answers, step_id, result)
@@ -171,14 +170,10 @@ function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'acti
     if (data.status === 'in_progress' && !held.has(id)) yield id
 }
 
-/** What a step was declared to write. */
-const writtenBy = ({ options }: LiveSession, step: string): readonly string[] => options.conflicts?.writes?.[step] ?? []
-
 /** What a result may stand for: all that its step writes, but for what it has lost. */
-export function claimedBy(session: LiveSession, { action_id, step_id }: Contender): readonly string[] {
-  const lost = session.lost.get(action_id)
-  const written = writtenBy(session, step_id)
-  return lost ? written.filter((resource) => !lost.includes(resource)) : written
+export function claimedBy({ options, lost }: LiveSession, { action_id, step_id }: Contender): readonly string[] {
+  const written = options.conflicts?.writes?.[step_id] ?? []
+  return written.filter((resource) => !lost.get(action_id)?.has(resource))
 }
 
 /** Was it the turn whose time was over, and not the step's own, shorter timeout, or that of a server or a signal? */

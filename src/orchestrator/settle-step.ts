@@ -1,5 +1,4 @@
 import type { Action } from '../ael/adapter.ts'
-import { append } from '../protocol/append.ts'
 import { ApprovalNeeded } from '../protocol/errors.ts'
 import { canonical, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { Settlement } from '../psg/change.ts'
@@ -148,12 +147,15 @@ function stands(
 ): void {
   decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
   const isOfStep = typeOf(contenders, step) === 'step_output'
-  const hasLost = (id: string) => !isOfStep && session.lost.get(id)?.includes(resource)
+  const hasLost = (id: string) => !isOfStep && session.lost.get(id)?.has(resource)
   const losers = new Set(contenders.map(idOf).filter((id) => id !== winner.action_id && !hasLost(id)))
   for (const id of losers) {
-    if (!isOfStep) append(session.lost, id, resource) // what else it wrote may still stand
-    const lost = session.lost.get(id)
-    setAction(decided, id, { lost_to: winner.action_id, ...(lost && { lost: [...lost] }) })
+    if (isOfStep) setAction(decided, id, { lost_to: winner.action_id })
+    else {
+      const lost = new Map(session.lost.get(id)).set(resource, winner.action_id) // what else it wrote may still stand
+      session.lost.set(id, lost)
+      setAction(decided, id, { lost: Object.fromEntries(lost) })
+    }
   }
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
   if (isOfStep) session.answers.set(step, left(session.answers.get(step)))

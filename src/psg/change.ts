@@ -303,10 +303,10 @@ export type ActionRecord = {
   readonly turn?: TurnRecord
   /** It did no step: it brought several answers to one together, or asks which of several results shall stand. */
   readonly settles?: Settlement
-  /** The action whose result stands instead of this one's; of several, the last that it lost to. */
+  /** The action whose answer to the same step stands instead of this one's. */
   readonly lost_to?: string
-  /** The resources that it lost to other steps. Entries from before this was told have `lost_to` alone. */
-  readonly lost?: readonly string[]
+  /** The resources that it lost to other steps, each with the action whose result stands for it. */
+  readonly lost?: { readonly [resource: string]: string }
 }
 
 /** The beginning of an attempt. `at` is its place among the segments of the trace. */

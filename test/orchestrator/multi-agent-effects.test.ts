@@ -303,18 +303,10 @@ describe('who loses one of several things that it wrote', () => {
     readonly dies: boolean
     /** Whether the result that is asked about shall stand for a thing. Without it ann ranks higher. */
     readonly says?: (question: string) => boolean
-    readonly seen?: (store: Backend) => Backend
   }
 
-  /** A store that is told what actions lost to, and not what they lost. */
-  const untold = (store: Backend): Backend => ({
-    ...store,
-    commit: (write) =>
-      store.commit(JSON.parse(JSON.stringify(write), (key, value) => (key === 'lost' ? undefined : value))),
-  })
-
   /** The names of the steps whose results stand in the end. The process may die when all of them are done and only the last step is left. */
-  async function written({ steps, slow, dies, says, ...more }: Writing) {
+  async function written({ steps, slow, dies, says }: Writing) {
     const [began, hold] = [new Set<string>(), door()]
     const names = Object.keys(steps)
     const works = (name: string): FunctionSpec => {
@@ -328,7 +320,6 @@ describe('who loses one of several things that it wrote', () => {
       return hold.opened.then(() => 'last')
     }
     const asked = await opened({
-      ...more,
       mode: 'swarm',
       steps: { ...Object.fromEntries(names.map((name) => [name, { role: steps[name]![0] }])), last: { after: names } },
       functions: { ...Object.fromEntries(names.map((name) => [name, works(name)])), last },
@@ -364,12 +355,6 @@ describe('who loses one of several things that it wrote', () => {
   ] as const)('keeps the others: %s ends last, and the process dies: %s', async (slow, dies) => {
     const steps = { left: ['ann', 'readme'], right: ['bob', 'readme', 'log'] } as const
     expect(await written({ steps, slow, dies })).toEqual({ readme: 'left', log: 'right' })
-  })
-
-  it('keeps the others also where no entry says what it lost', async () => {
-    const steps = { left: ['ann', 'readme'], right: ['bob', 'readme', 'log'] } as const
-    const stand = await written({ steps, slow: 'right', dies: true, seen: untold })
-    expect(stand).toEqual({ readme: 'left', log: 'right' })
   })
 
   it.each([false, true])('has lost what it lost to each of several: the process dies: %s', async (dies) => {

@@ -7,7 +7,7 @@ import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import type { SessionAsked } from '../../src/orchestrator/session.ts'
 import type { ApprovalAsked } from '../../src/orchestrator/submit.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import type { JsonObject } from '../../src/protocol/json.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { ofKind } from '../../src/psg/node.ts'
@@ -205,7 +205,7 @@ describe('a run of several agents that has failed', () => {
     expect(await gave(again)).toEqual({ one: 'one by ann', last: 'last by bob' })
     const actions = await actionsOf(graph, again)
     const saying = (words: string) => actions.find(({ output }) => output === words)!
-    expect(saying('last by bob')).toMatchObject({ lost_to: saying('one by ann').action_id, lost: ['page'] })
+    expect(saying('last by bob')).toMatchObject({ lost: { page: saying('one by ann').action_id } })
   })
 
   it('has of several answers that agree the last one contend, as the first run had', async () => {
@@ -219,8 +219,8 @@ describe('a run of several agents that has failed', () => {
     troubles.clear()
     const again = await runtime.rerun(run.run_id)
     expect((await inTime(clock, again.result())).status).toBe('completed')
-    const lost = (await actionsOf(graph, again)).filter(({ lost_to }) => lost_to !== undefined)
-    expect(lost).toEqual([]) // bob answered last, and nobody contends with himself
+    const losers = (await actionsOf(graph, again)).filter(({ lost_to, lost }) => lost_to ?? lost)
+    expect(losers).toEqual([]) // bob answered last, and nobody contends with himself
   })
 
   it('keeps of several answers the one that stood', async () => {
@@ -247,7 +247,69 @@ describe('a run of several agents that has failed', () => {
     await inTime(clock, again.result())
     const actions = await actionsOf(graph, again)
     const saying = (words: string) => actions.find(({ output }) => output === words)!
-    expect(saying('two by bob')).toMatchObject({ lost_to: saying('one by ann').action_id, lost: ['page'] })
+    expect(saying('two by bob')).toMatchObject({ lost: { page: saying('one by ann').action_id } })
+  })
+
+  it.each([
+    ['one', 'page'],
+    ['two', 'log'],
+  ])('has a result contend anew only for what it had lost to %s, which was taken back', async (taken, resource) => {
+    const kept = ['one', 'two', 'all'].filter((name) => name !== taken)
+    const { runtime, clock, run, graph, called, troubles } = await failed({
+      mode: 'swarm',
+      steps: {
+        one: { role: 'ann' },
+        two: { role: 'ann' },
+        all: { role: 'bob' },
+        last: { after: ['one', 'two', 'all'] },
+      },
+      session: ({ one, two, all }) => ({
+        conflicts: {
+          ranks: { ann: 2, bob: 1 },
+          writes: { [one!]: ['page'], [two!]: ['log'], [all!]: ['page', 'log'] },
+        },
+      }),
+      options: { on_failure: 'compensate' },
+      failing: ['last', ...kept.map((name) => `undo by ${name}`)],
+    })
+    troubles.clear()
+    const again = await runtime.rerun(run.run_id)
+    const { status, resources } = await inTime(clock, again.result())
+    expect({ status, called: called[0] }).toEqual({ status: 'completed', called: `${taken} by ann` })
+    const { steps } = await graph.document('plan', again.plan_id)
+    const nameOf = (id: string) => steps.find(({ step_id }) => step_id === id)?.description
+    const stand = Object.entries(resources!).map(([what, { step_id }]) => [what, nameOf(step_id)])
+    expect(Object.fromEntries(stand)).toEqual({ page: 'one', log: 'two' })
+    const contended: Json[] = []
+    for await (const { event } of again.events())
+      if (event.event_type === 'MAPConflictDetected') contended.push((event.payload as JsonObject).resource!)
+    expect(contended).toEqual([resource])
+  })
+
+  it('has a result contend anew for what it had lost to one that nobody has finished', async () => {
+    const { runtime, clock, run } = await opened({
+      mode: 'swarm',
+      steps: { one: { role: 'ann' }, two: { role: 'bob' } },
+      session: ({ one, two }) => ({
+        conflicts: { strategies: ['escalation'], writes: { [one!]: ['page', 'log'], [two!]: ['page', 'log'] } },
+      }),
+      failing: [],
+    })
+    const decide = async (says: (reason: string) => boolean) => {
+      await passes(clock, 1_000)
+      const [question] = await runtime.waiting()
+      const { confirm_id, reason } = question!.confirm
+      const status = says(String(reason)) ? 'approved' : 'rejected'
+      await runtime.decide(confirm_id, { status, decided_by_role: 'lead' })
+      return reason
+    }
+    expect(await decide(() => false)).toMatch(/ann .* page/)
+    expect(await decide(() => true)).toMatch(/bob .* page/)
+    await passes(clock, 1_000)
+    await runtime.cancel(run.run_id) // while people are asked about the log
+    await inTime(clock, run.result())
+    await runtime.rerun(run.run_id)
+    expect(await decide(() => true)).toMatch(/ann .* page/)
   })
 
   it('does a step anew of which an answer was taken back', async () => {
