@@ -13,7 +13,9 @@ export function flowBus(
   options: { store: Backend; holder: Holder; clock: Clock; onError: (error: unknown) => void; over: AbortSignal },
 ): () => Promise<void> {
   const { over, ...given } = options
-  const relays = [bus].flat().map((transport, i) => relay({ ...given, transport, name: `flow-${i}` }))
+  const relays = [bus]
+    .flat()
+    .map((transport, i) => relay({ ...given, transport, name: `flow-${i}`, exclusive: isOutside(transport) }))
   return async () => {
     const [tooLong, done] = [new AbortController(), new AbortController()]
     void slept(given.clock, FLUSH_MS, done.signal).then(() => tooLong.abort())
@@ -26,3 +28,6 @@ export function flowBus(
     }
   }
 }
+
+/** One that only publishes is the call's own: what another call feeds would not reach it. */
+const isOutside = ({ traits }: Partial<Transport>): boolean => traits !== undefined && !traits.within

@@ -22,7 +22,10 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   readonly vsl: ValueStateLayer | Backend
   /** Carries out the steps; when absent, an InMemoryAEL, which only says that it did. */
   readonly ael?: ActionExecutionLayer | ActionLayer | ((hands: Hands) => ActionLayer)
-  /** Told every event that is committed while the flow runs. */
+  /**
+   * Told every event that is committed while the flow runs. Of several calls at once one feeds a bus outside of the process, as its traits say it is;
+   * any other hears an event from each call that it is given to.
+   */
   readonly bus?: Transport | readonly Transport[]
   /** Cancels the run; while another call with the same runId has it in hand, only the waiting for that. */
   readonly signal?: AbortSignal
