@@ -1,5 +1,6 @@
 import { anything, list, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
+import { jsonCopy } from '../protocol/json-copy.ts'
 import type { ValueStateLayer } from '../vsl/backend.ts'
 
 /**
@@ -16,12 +17,12 @@ export class InMemoryVSL implements ValueStateLayer {
   }
   async set(key: string, value: Json): Promise<void> {
     refuseUnlessFit('value', { key, value }, VALUE)
-    this.#values.set(key, JSON.stringify(value))
+    this.#values.set(key, textOf(value, 'value'))
   }
 
   async saveSnapshot(runId: string, context: unknown): Promise<void> {
-    refuseUnlessFit('snapshot', { runId }, RUN)
-    await this.set(`snapshots/${runId}`, context as Json)
+    refuseUnlessFit('snapshot', { runId, context }, SNAPSHOT)
+    this.#values.set(`snapshots/${runId}`, textOf(context, 'context'))
   }
   /** `null` when there is none. */
   async loadSnapshot(runId: string): Promise<Json> {
@@ -29,9 +30,10 @@ export class InMemoryVSL implements ValueStateLayer {
   }
   async appendEvents(runId: string, events: readonly unknown[]): Promise<void> {
     refuseUnlessFit('events', { runId, events }, EVENTS)
-    const texts = this.#events.get(runId) ?? []
-    for (const event of events) texts.push(JSON.stringify(event))
-    this.#events.set(runId, texts)
+    const texts = events.map((event) => textOf(event, 'event')) // all or none
+    const known = this.#events.get(runId) ?? []
+    for (const text of texts) known.push(text)
+    this.#events.set(runId, known)
   }
   async getEvents(runId: string): Promise<readonly Json[]> {
     return (this.#events.get(runId) ?? []).map((text) => JSON.parse(text))
@@ -50,8 +52,19 @@ export class InMemoryAEL {
   }
 }
 
+/** Throws InvalidInput for what has no text, as a circle. */
+function textOf(value: unknown, whole: string): string {
+  try {
+    return JSON.stringify(value)
+  } catch (error) {
+    jsonCopy(value, whole, whole)
+    throw error
+  }
+}
+
 const RUN = { runId: needed(text) }
 const VALUE = { key: needed(text), value: needed(anything) }
+const SNAPSHOT = { ...RUN, context: needed(anything) }
 const EVENTS = { ...RUN, events: needed(list) }
 
 interface OlderAction<Input> {

@@ -6,6 +6,7 @@ import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
 import { InMemoryAEL, InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Confirm, Plan, Trace } from '../../src/protocol/types.ts'
 import { isValid, validateProfileEvent } from '../../src/protocol/validate.ts'
@@ -130,6 +131,19 @@ describe('the published usage', () => {
       return saved
     }
     expect(await snapshotsOf(chain())).toBe(await snapshotsOf(oneStep()))
+  })
+
+  it('names the place in what the older store cannot keep', async () => {
+    const { context, plan } = oneStep()
+    const options = call(new InMemoryVSL(), saying({ context, plan }), { onError: () => undefined })
+    options.runtimeContext.coordination.mine = { self: options.runtimeContext.coordination }
+    const { error } = await runSingleAgentFlow(options)
+    const path = expect.stringMatching(/^context\.coordination\.mine\.self/)
+    expect(error).toMatchObject({ code: 'INVALID_INPUT', problems: [{ path, rule: 'json' }] })
+    await expect(new InMemoryVSL().set('key', { big: 1n } as never)).rejects.toMatchObject({
+      problems: [{ path: 'value.big', rule: 'json' }],
+    })
+    await expect(new InMemoryVSL().appendEvents('run-1', [{ big: 1n }])).rejects.toThrow(InvalidInput)
   })
 
   it('keeps what is set by value, and gives back what it is asked to execute', async () => {
