@@ -3,6 +3,7 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clocks, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import { MAX_KEY_BYTES } from '../vsl/backend.ts'
 import { isName } from '../vsl/check-input.ts'
 import { isBareStore } from '../vsl/lifted.ts'
@@ -13,7 +14,10 @@ import { runningProblems } from './submit-check.ts'
 
 /** Throws InvalidInput for what cannot be a call. */
 export function checkFlowOptions(options: unknown, flowKeys: readonly string[]): void {
-  const problems: Problem[] = []
+  const problems: Problem[] = [...unreadable(options, OPTIONS)]
+  if (problems.length === 0)
+    problems.push(...unreadable(Object(options).runtimeContext, CONTEXT_KEYS, 'runtimeContext.'))
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
   const wrong = (path: string, rule: string, message: string, found?: unknown) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
   const {
@@ -58,6 +62,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[]):
 type Options = Record<string, unknown>
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
+const CONTEXT_KEYS = ['ids', 'coordination', 'events', 'options']
 const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'patienceMs', 'clock', 'onError']
 /** Modules whose one document the whole flow is about. */
 export const ONCE: readonly string[] = ['context', 'plan', 'confirm', 'trace', 'collab']
@@ -65,6 +70,18 @@ export const ONCE: readonly string[] = ['context', 'plan', 'confirm', 'trace', '
 const TAKEN = ['ids', 'coordination', 'metadata', 'events', 'options', 'steps', 'resources', '__proto__']
 const LONGEST_ID = MAX_KEY_BYTES - recordKey('').length
 export const FLOW_KEYS = ['flowId', 'description', 'steps', 'bindings', 'approval', 'options']
+
+/** What throws when it is read: all else could only say so in its own words. */
+function unreadable(value: unknown, names: readonly string[], at = ''): readonly Problem[] {
+  return names.flatMap((name) => {
+    try {
+      void Object(value)[name]
+      return []
+    } catch (error) {
+      return [{ path: `${at}${name}`, rule: 'readable', message: `threw while it was read: ${messageOf(error)}` }]
+    }
+  })
+}
 
 function checkContext(context: unknown, wrong: Wrong): void {
   if (!isObject(context)) return wrong('runtimeContext', 'type', 'must be an object', context)

@@ -72,11 +72,11 @@ export async function runFlow<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
   profile: Profile<Flow>,
 ): Promise<FlowResult> {
-  const context = options?.runtimeContext
+  const context = ifReadable(() => options?.runtimeContext) as RuntimeContext
   let call: Call<Flow> | undefined
   const told = () => {
     const output = call?.running?.output
-    return { ...(output && { output }), events: context?.events ?? [], context }
+    return { ...(output && { output }), events: ifReadable(() => context?.events) ?? [], context }
   }
   try {
     checkFlowOptions(options, profile.flowKeys)
@@ -89,6 +89,15 @@ export async function runFlow<Flow extends FlowContract>(
   } finally {
     if (call) await closed(call)
     call?.patience.end()
+  }
+}
+
+/** What throws when it is read is told by the check of the options. */
+function ifReadable<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
   }
 }
 

@@ -591,6 +591,8 @@ describe('a flow that is aborted', () => {
 
 describe('a call that cannot be one', () => {
   const good = () => call(memoryBackend(), {})
+  const unreadable = <T extends object>(of: T, name: string) =>
+    Object.defineProperty({ ...of }, name, { enumerable: true, get: () => expect.fail('read') })
   it.each([
     ['nothing', undefined, 'runtimeContext', 'type'],
     ['no runId', { ...good(), runtimeContext: { ...newContext('x'), ids: {} } }, 'runtimeContext.ids.runId', 'type'],
@@ -629,6 +631,19 @@ describe('a call that cannot be one', () => {
       { ...good(), runtimeContext: { ...newContext('x'), coordination: Object.seal({}) } },
       'runtimeContext.coordination',
       'extensible',
+    ],
+    [
+      'a runtime context that throws when it is read',
+      unreadable(good(), 'runtimeContext'),
+      'runtimeContext',
+      'readable',
+    ],
+    ['a bus that throws when it is read', unreadable(good(), 'bus'), 'bus', 'readable'],
+    [
+      'events that throw when they are read',
+      { ...good(), runtimeContext: unreadable(newContext('x'), 'events') },
+      'runtimeContext.events',
+      'readable',
     ],
     ['no modules', { ...good(), modules: undefined }, 'modules', 'type'],
     ['a module that is no function', { ...good(), modules: { plan: 7 } }, 'modules.plan', 'type'],
