@@ -106,7 +106,8 @@ function refuseIfDecided(
   last: Decision | undefined,
 ): void {
   const { status } = data
-  if (!isTerminal('confirm', status) && (says === status || confirmMayMove(data, says))) return
+  const isFurther = status === 'pending' && says === status // others must agree too
+  if (isFurther || confirmMayMove(data, says)) return
   const by = last?.status === status ? `, by ${last.decided_by_role}` : ''
   throw new RuleViolation(graph.id, [
     { rule: 'decision.allowed', node: id, path: 'status', message: `confirm ${id} is ${status} already${by}` },

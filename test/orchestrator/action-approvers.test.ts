@@ -187,6 +187,18 @@ describe('who must agree to an action', () => {
     expect(called).toEqual(['drop'])
   })
 
+  it('is turned down once', async () => {
+    const runtime = await runtimeOf(noted('drop').functions)
+    onTestFinished(() => runtime.close())
+    await (await runtime.submit(asked('ask'))).rest()
+    const { confirm_id } = (await runtime.waiting())[0]!.confirm
+    const no = { status: 'rejected', decided_by_role: 'lead' } as const
+    const { decisions } = await runtime.decide(confirm_id, no)
+    expect(decisions).toHaveLength(1)
+    const again = runtime.decide(confirm_id, { ...no, decided_by_role: 'dba' })
+    await expect(again).rejects.toThrow(`confirm ${confirm_id} is rejected already, by lead`)
+  })
+
   it('has as long as the binding says', async () => {
     const { called, functions } = noted('drop')
     const { start, clock } = world(functions)

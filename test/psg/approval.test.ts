@@ -215,6 +215,7 @@ describe('psg: approvals', () => {
     ['approved', 'approved'],
     ['approved', 'rejected'],
     ['cancelled', 'approved'],
+    ['rejected', 'rejected'],
     ['rejected', 'cancelled'],
   ] as const)(
     'are given once: what is %s already, and by whom, is said to who would have it %s',
