@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
 import { flowIn } from '../orchestrator/named-flow.ts'
+import type { Flow } from '../orchestrator/submit.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
-import { Refused, RuleViolation } from '../protocol/errors.ts'
+import { InvalidInput, Refused, RuleViolation } from '../protocol/errors.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { readValue } from './read-value.ts'
 import { seeRun } from './see-run.ts'
@@ -11,6 +12,7 @@ import type { VerbCall } from './verb.ts'
 export async function run(call: VerbCall): Promise<number> {
   const { flow: given, ids } = flowIn(await readValue(resolve(call.io.cwd, call.args[0]!)))
   const flow = checkedFlow(given) // before a store is made for it
+  refuseUnlessMayApprove(flow, call.options.approve)
   const { plan_id } = flow.plan
   const begin = async (runtime: ComposedRuntime) => {
     await refuseSecond(runtime, plan_id)
@@ -20,6 +22,14 @@ export async function run(call: VerbCall): Promise<number> {
     })
   }
   return seeRun('run', call, { begin, plans: new Set([plan_id]), ids, makes: true })
+}
+
+/** Who may not approve the plan could only have it wait. */
+function refuseUnlessMayApprove({ approval }: Flow, approve: unknown): void {
+  const roles = approval === 'auto' ? undefined : approval?.roles
+  if (approve === undefined || !roles || roles.includes(String(approve))) return
+  const message = `is none of ${roles.join(', ')}: only they may approve it`
+  throw new InvalidInput('run', [{ path: '--approve', rule: 'role', message }])
 }
 
 /** A flow is run once: the rules would say so too, but of each of its ids. */

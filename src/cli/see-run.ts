@@ -96,9 +96,13 @@ async function follow(
     const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
     if (rest !== 'waiting' || approve === undefined) return rest
     // What we have approved and is still open needs others too: to approve it again would have no end.
-    const asked = decisionsIn(await waitsFor(run, runtime))
-    const open = asked.filter(({ confirm_id }) => !approved.has(confirm_id))
-    if (open.length === 0) return rest
+    const asked = decisionsIn(await waitsFor(run, runtime)).filter(({ confirm_id }) => !approved.has(confirm_id))
+    const open = asked.filter(({ roles }) => roles?.includes(approve) ?? true)
+    if (open.length === 0) {
+      for (const { confirm_id, roles } of asked)
+        io.warn(`not approved as ${approve}: ${confirm_id} is for ${roles!.join(' or ')}`)
+      return rest
+    }
     for (const { confirm_id } of open) {
       approved.add(confirm_id)
       await runtime.decide(confirm_id, { status: 'approved', decided_by_role: approve })

@@ -502,6 +502,24 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect({ code, status: values[0]!.status }).toEqual({ code: 0, status: 'completed' })
   })
 
+  it('is not begun for somebody who may not approve it', async () => {
+    const folder = withFlow({ roles: ['dba', 'lead'] })
+    const refused = await mplpHere(folder, ['run', 'flow.json', '--approve', 'intern'])
+    expect(refused.code).toBe(64)
+    expect(oneLine(refused)).toBe('mplp: run is not valid: --approve is none of dba, lead: only they may approve it')
+    expect(readdirSync(folder)).toEqual(['flow.json'])
+  })
+
+  it('waits where an action of it is for others to approve than the one who runs it, and says for whom', async () => {
+    const folder = tempFolder()
+    const one = { action_type: 'wait', params: { ms: 1 }, approval: { roles: ['dba'] } }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Asks', approval: {}, steps: { one } }))
+    const { code, out, err } = await mplpHere(folder, ['run', 'flow.json', '--approve', 'intern'])
+    expect(code).toBe(2)
+    const [, confirm] = /mplp confirm approve (\S+) --role dba/.exec(out) ?? []
+    expect(err).toBe(`mplp: not approved as intern: ${confirm} is for dba\n`)
+  })
+
   it.each([
     { more: [], ends: 2 },
     { more: ['--approve', 'lead'], ends: 0 },
