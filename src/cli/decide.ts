@@ -4,7 +4,7 @@ import { gateOf, rolesLeft } from '../psg/confirm.ts'
 import type { Project } from '../psg/project.ts'
 import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
-import { approving } from './remedy.ts'
+import { approving, askingAgain } from './remedy.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -41,6 +41,6 @@ async function nextOf(
   const hasRun = graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun !== undefined
   if (!hasRun) return []
   return status === 'rejected' && target_type === 'plan'
-    ? [`its plan is a draft, to be proposed again; mplp cancel ${target_id} gives it up`]
+    ? [`its plan is a draft: ${askingAgain(target_id)}`]
     : ['its worker goes on; where there is none, mplp resume does']
 }

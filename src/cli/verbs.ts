@@ -136,6 +136,16 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./confirm-reject.ts'),
   },
   {
+    usage: 'propose <plan>',
+    says: 'put a plan that was sent back up for approval again',
+    options: [
+      { flags: '--role <role>', says: 'on whose behalf', fallback: 'user' },
+      { flags: '--reason <text>', says: 'why' },
+    ],
+    examples: ['mplp propose 3f0c…', 'mplp propose 3f0c… --reason "a backup was made"'],
+    load: () => import('./propose.ts'),
+  },
+  {
     usage: 'signal <id> <name>',
     says: 'send a signal to a run: the step that waits for this name takes it',
     options: [{ flags: '--payload <json>', says: 'what the step gets as its output', fallback: 'null' }],

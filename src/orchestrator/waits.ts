@@ -27,6 +27,8 @@ export interface Wait {
   /** The child, or the child of a child, that waits for it; or that is waited for itself, where it is paused. */
   readonly child?: { readonly run_id: string; readonly plan_id: string; readonly context_id: string }
   readonly isPaused?: true
+  /** People have turned its plan down. */
+  readonly isSentBack?: true
   /** Nothing of it begins meanwhile, whoever works. */
   readonly isHeldUp?: true
 }
@@ -99,7 +101,7 @@ function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
   const run = runUnderWay(graph, plan)
   if (!run || run.ending || run.phase === 'undoing') return []
   if (graph.get('plan', plan)?.data.status === 'draft')
-    return [{ what: `the plan ${plan}, which was sent back, to be proposed again`, isHeldUp: true }]
+    return [{ what: `the plan ${plan}, which was sent back, to be proposed again`, isSentBack: true, isHeldUp: true }]
   const held = heldUpBy(graph, run.options)
   if (!held) return []
   const whose = `the ${held.by} ${held.id}`

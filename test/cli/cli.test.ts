@@ -459,10 +459,10 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const reject = async (folder: string) => {
       const [{ confirms, plan_id }] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values as [Ran]
       const { out } = await mplpHere(folder, ['confirm', 'reject', confirms[0]!])
-      return out.replace(confirms[0]!, '<confirm>').replace(plan_id, '<plan>')
+      return out.replace(confirms[0]!, '<confirm>').replaceAll(plan_id, '<plan>')
     }
     expect(await reject(withFlow({}))).toBe(
-      '<confirm> is rejected; its plan is a draft, to be proposed again; mplp cancel <plan> gives it up\n',
+      '<confirm> is rejected; its plan is a draft: mplp propose <plan> asks again, mplp cancel <plan> gives it up\n',
     )
     const step = tempFolder()
     const one = { action_type: 'wait', params: { ms: 1 }, approval: 'ask' }
@@ -494,6 +494,27 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const again = await mplpHere(folder, ['confirm', 'approve', confirms[0]!])
     expect(oneLine(again)).toBe(`mplp: refused: plan ${plan_id} is draft, not up for approval [decision.allowed]`)
     expect(await hereJson(folder, ['cancel', plan_id])).toMatchObject({ code: 0, values: [{ status: 'cancelled' }] })
+  })
+
+  it('is proposed again, which asks the same people', async () => {
+    const folder = withFlow({ roles: ['dba'] })
+    const [{ confirms, plan_id }] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values as [Ran]
+    const reject = () => mplpHere(folder, ['confirm', 'reject', confirms[0]!, '--role', 'dba'])
+    await reject()
+    const again = await hereJson(folder, ['propose', plan_id, '--role', 'planner', '--reason', 'a backup was made'])
+    expect(again).toMatchObject({ code: 0, values: [{ confirm_id: confirms[0], status: 'pending' }] })
+    const why = (await mplpHere(folder, ['history', plan_id])).out
+    expect(why).toMatch(/planner.*a backup was made/)
+    await reject()
+    const { out } = await mplpHere(folder, ['propose', plan_id])
+    expect(out).toBe(`the plan is proposed again: mplp confirm approve ${confirms[0]} --role dba\n`)
+    const twice = await mplpHere(folder, ['propose', plan_id])
+    expect({ code: twice.code, said: oneLine(twice) }).toEqual({
+      code: 1,
+      said: expect.stringMatching(/^mplp: refused: .*proposed/),
+    })
+    expect(await mplpHere(folder, ['confirm', 'approve', confirms[0]!, '--role', 'dba'])).toMatchObject({ code: 0 })
+    expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 0 })
   })
 
   it('is approved by the one who runs it, if asked to', async () => {

@@ -172,7 +172,7 @@ describe('runs that do not end', () => {
     expect(of('back')).toMatchObject({
       verdict: 'warning',
       says: expect.stringMatching(/which was sent back, to be proposed again$/),
-      remedy: `mplp cancel ${flows.back.plan.plan_id} gives it up`,
+      remedy: `mplp propose ${flows.back.plan.plan_id} asks again, mplp cancel ${flows.back.plan.plan_id} gives it up`,
     })
     expect(of('hang')).toMatchObject({
       verdict: 'warning',
