@@ -185,6 +185,8 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
     const field = Object.hasOwn(FIELDS, key) ? FIELDS[key] : undefined
     if (field === undefined)
       problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
+    else if (value === '')
+      problems.push({ path: name, rule: 'min_length', message: 'is empty: unset it, or give it a value' })
     else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive || field === days) found[key] = numberOrText(value)
     else if (field === sealing) found[key] = value.includes(',') ? value.split(',').map((part) => part.trim()) : value

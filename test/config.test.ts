@@ -143,11 +143,19 @@ describe('a config', () => {
     expect(error.problems).toEqual([{ path: name, rule: 'extra_forbidden', message }])
   })
 
-  it.each(['soon', ''])('shows the number %j of a variable as it was given', (value) => {
-    const error = caught(() => configFromEnv({ MPLP_PATROL_MS: value })) as InvalidInput
+  it('shows the number of a variable as it was given', () => {
+    const error = caught(() => configFromEnv({ MPLP_PATROL_MS: 'soon' })) as InvalidInput
     const message = 'must be a number above 0'
-    expect(error.problems).toEqual([{ path: 'MPLP_PATROL_MS', rule: 'type', message, found: JSON.stringify(value) }])
+    expect(error.problems).toEqual([{ path: 'MPLP_PATROL_MS', rule: 'type', message, found: '"soon"' }])
   })
+
+  it.each(['MPLP_VSL', 'MPLP_BUS', 'MPLP_PATROL_MS', 'MPLP_DRIFT', 'MPLP_ENCRYPTION_KEY'])(
+    'refuses the variable %s that is set and empty',
+    (path) => {
+      const error = caught(() => configFromEnv({ [path]: '' })) as InvalidInput
+      expect(error.problems).toEqual([{ path, rule: 'min_length', message: 'is empty: unset it, or give it a value' }])
+    },
+  )
 
   it('names every wrong variable at once, and a key within one as it is called there', () => {
     const env = { MPLP_VLS: 'memory:', MPLP_PATROL_MS: '-1', MPLP_DRIFT: '{"wach":true}' }
