@@ -21,4 +21,4 @@ export const approving = (confirm: string, roles?: readonly string[]): string =>
   `mplp confirm approve ${confirm}${roles?.[0] === undefined ? '' : ` --role ${quoted(roles[0])}`}`
 
 /** As a shell takes it for one word. */
-const quoted = (word: string): string => (/^[\w.:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
+export const quoted = (word: string): string => (/^[\w.:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)

@@ -1,4 +1,5 @@
 import type { ComposedRuntime } from '../compose.ts'
+import { DEFAULTS } from '../config.ts'
 import type { FlowWithIds } from '../orchestrator/named-flow.ts'
 import { resultIfEnded } from '../orchestrator/result.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
@@ -8,7 +9,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { idsOf } from './ids-of.ts'
 import { EXIT, type Io } from './io.ts'
-import { approving, remedyOf } from './remedy.ts'
+import { approving, quoted, remedyOf } from './remedy.ts'
 import { tellEnd } from './run-end.ts'
 import { printEvents } from './run-events.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
@@ -138,12 +139,24 @@ const reports = {
     const waits = await waitsFor(run, runtime)
     const decisions = decisionsIn(waits)
     const confirms = decisions.map(({ confirm_id }) => confirm_id)
-    io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for: waits.map(({ what }) => what) }, () =>
-      decisions.length === 0 ? waitingFor(run, waits) : asking(decisions),
-    )
-    if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
+    const waits_for = waits.map(({ what }) => what)
+    const isForgotten = forgets(runtime)
+    io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for }, () => {
+      if (isForgotten)
+        return waits.map(({ what, decision }) => `waiting for ${what}   ${decision?.reason ?? ''}`.trimEnd()).join('\n')
+      return decisions.length === 0 ? waitingFor(run, waits) : asking(decisions)
+    })
+    if (isForgotten) io.warn(`nobody can make it go on: ${FORGETS}; ${instead(decisions)}`)
     return EXIT.waiting
   },
+}
+
+/** What can be done where no other process finds the run. */
+function instead(decisions: readonly Decision[]): string {
+  const role = decisions.find(({ roles }) => roles)?.roles?.[0]
+  const now =
+    decisions.length > 0 ? `--approve ${role === undefined ? '<role>' : quoted(role)} answers at once, and ` : ''
+  return `${now}a store that lasts can wait, as --store ${DEFAULTS.vsl}`
 }
 
 const asking = (decisions: readonly Decision[]): string =>

@@ -847,10 +847,15 @@ describe('a store that forgets', { timeout: PATIENT }, () => {
     expect(detached).toMatchObject({ code: 64, out: '' })
     expect(oneLine(detached)).toBe('mplp: run is not valid: --detach needs a store that outlives this process')
     const waits = await mplpHere(folder, ['run', 'flow.json', '--store', 'memory:'])
-    expect({ code: waits.code, said: oneLine(waits) }).toMatchObject({
+    const forgets = 'nobody can make it go on: this store forgets the run when this process ends'
+    const lasting = 'a store that lasts can wait, as --store sqlite:./.mplp/state.db'
+    expect({ code: waits.code, said: oneLine(waits) }).toEqual({
       code: 2,
-      said: expect.stringContaining('forgets'),
+      said: `mplp: ${forgets}; --approve <role> answers at once, and ${lasting}`,
     })
+    expect(waits.out).toMatch(/\nwaiting for the decision \S+ {3}really\?\n$/) // no command that could not work
+    const ofRoles = await mplpHere(withFlow({ roles: ['dba'] }), ['run', 'flow.json', '--store', 'memory:'])
+    expect(oneLine(ofRoles)).toContain('; --approve dba answers at once')
   })
 })
 
