@@ -39,13 +39,17 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   })
 }
 
-/** Steps as people know them, from where the journal has them come to be. */
-function nameSteps({ body }: Entry, names: Map<string, string>): void {
+/** Who follows may do so for months: a step that so many came after is told by its id. */
+const MOST_NAMES = 100_000
+
+/** Steps as people know them, from where the journal has them come to be; only the latest are kept. */
+export function nameSteps({ body }: Entry, names: Map<string, string>, most = MOST_NAMES): void {
   if (!isGraphs(body)) return
   for (const change of body.changes) {
     const { kind, id } = placeOf(change.key)
     const { description } = ('now' in change ? change.now : change.after?.data) ?? {}
     if (kind === 'step' && typeof description === 'string') names.set(id, description)
+    if (names.size > most) names.delete(names.keys().next().value as string)
   }
 }
 
