@@ -1,4 +1,4 @@
-import { canonical, type Digest, type Json } from '../protocol/json.ts'
+import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 
 /** How results that contend for one thing are settled. */
 export type ConflictRules = {
@@ -28,12 +28,14 @@ export interface Contender {
 }
 
 /** Without those who only came to the same as one before them. */
-export const distinct = (contenders: readonly Contender[]): readonly Contender[] =>
-  contenders.filter((one, i) => contenders.findIndex((other) => agree(one, other)) === i)
+export function distinct(contenders: readonly Contender[]): readonly Contender[] {
+  const first = new Map<Digest, Contender>()
+  for (const one of contenders) if (!first.has(printOf(one))) first.set(printOf(one), one)
+  return [...first.values()]
+}
 
 /** Do they differ at all? */
-export const contend = (contenders: readonly Contender[]): boolean =>
-  new Set(contenders.map(({ result }) => canonical(result))).size > 1
+export const contend = (contenders: readonly Contender[]): boolean => new Set(contenders.map(printOf)).size > 1
 
 /** Who wins, by the first strategy that decides; `undefined`: a person must say. Contenders in the order in which they ended. */
 export function settle(
@@ -58,14 +60,23 @@ const WINNERS: { readonly [S in Exclude<Strategy, 'escalation'>]: Winner } = {
     return onlyBest(contenders, rankOf)
   },
   voting: (contenders) => {
-    const votes = new Map<string, number>()
-    for (const { result } of contenders) votes.set(canonical(result), (votes.get(canonical(result)) ?? 0) + 1)
-    return onlyBest(distinct(contenders), ({ result }) => votes.get(canonical(result))!)
+    const votes = new Map<Digest, number>()
+    for (const one of contenders) votes.set(printOf(one), (votes.get(printOf(one)) ?? 0) + 1)
+    return onlyBest(distinct(contenders), (one) => votes.get(printOf(one))!)
   },
   timestamp: (contenders) => contenders.at(-1),
 }
 
-const agree = (one: Contender, other: Contender): boolean => canonical(one.result) === canonical(other.result)
+/** Did they come to the same? */
+export const agree = (one: Contender, other: Contender): boolean => printOf(one) === printOf(other)
+
+/** Of results that agree the same. Made once: what a step came to is held against all who wrote the same. */
+function printOf({ result }: Contender): Digest {
+  const print = prints.get(result) ?? digestOfJson(result)
+  prints.set(result, print)
+  return print
+}
+const prints = new WeakMap<Contender['result'], Digest>()
 
 /** The best; of several that are equally good, the first if they agree, and nobody if they do not. */
 function onlyBest(contenders: readonly Contender[], worth: (one: Contender) => number): Contender | undefined {

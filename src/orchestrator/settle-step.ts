@@ -4,7 +4,7 @@ import { canonical, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { Settlement } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { dependencies } from '../psg/view.ts'
-import { type Contender, contend, distinct, type Strategy, settle } from './conflict.ts'
+import { agree, type Contender, contend, distinct, type Strategy, settle } from './conflict.ts'
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { MOST_SHOWN } from './one-commit.ts'
@@ -123,9 +123,10 @@ function clashOf(run: LiveRun, session: LiveSession, step: string, decided: Deci
   const mine = answers.at(-1)
   if (!mine) return undefined
   for (const resource of claimedBy(session, mine)) {
-    const rivals = (session.writers.get(resource) ?? []).filter((one) => isRival(run, one, mine))
-    const contenders = inOrder(run, rivals, mine, decided)
-    if (contend(contenders)) return { resource, contenders }
+    const writers = session.writers.get(resource) ?? []
+    if (!writers.some((one) => !agree(one, mine) && isRival(run, one, mine))) continue
+    const rivals = writers.filter((one) => isRival(run, one, mine))
+    return { resource, contenders: inOrder(run, rivals, mine, decided) }
   }
   return undefined
 }
