@@ -1,3 +1,4 @@
+import type { AsyncLocalStorage } from 'node:async_hooks'
 import type { ActionLayer } from '../ael/layer.ts'
 import { Refused, RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
@@ -27,6 +28,8 @@ export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly left: Pick<LeftRuns, 'leaves' | 'gaveUp'>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
   readonly live: Map<string, LiveRun>
+  /** Calls on behalf of nobody: a run that begins while one request commits or decides would carry out its steps as that one's. */
+  readonly apart: ReturnType<typeof AsyncLocalStorage.snapshot>
 }
 
 export type Settled = RunnerEnd | 'held'
@@ -103,7 +106,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       for (const node of dueRuns(graph, options.mine))
         if (!driving.has(node.id) && !options.left.leaves(graph, node)) {
           const still = wakeable()
-          driving.set(node.id, { end: driveOne(node, still), still })
+          driving.set(node.id, { end: options.apart(driveOne, node, still), still })
         }
       return true
     },

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer } from '../ael/layer.ts'
 import { atMost, unlessAborted } from '../bus/waiting.ts'
@@ -60,7 +61,8 @@ export function patrol(options: PatrolOptions): Patrol {
   setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
   const stop = new AbortController()
   const ttlMs = options.leaseTtlMs ?? TTL_MS
-  const forKeepers = { ...options, store, holder, ttlMs, drain: drain.signal }
+  const apart = AsyncLocalStorage.snapshot()
+  const forKeepers = { ...options, store, holder, ttlMs, drain: drain.signal, apart }
 
   async function look(context: string): Promise<Keeper | undefined> {
     const begun = keepers.get(context)

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
@@ -10,6 +11,7 @@ import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
+import type { Flow } from '../../src/orchestrator/submit.ts'
 import { BINDING } from '../../src/orchestrator/submit-check.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
@@ -1070,6 +1072,27 @@ describe('a role whose name every object has', () => {
 
 describe('a runtime', () => {
   const wait = { one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }
+
+  it('carries out for who has opened it, not for whoever submits, commits beside that, or decides', async () => {
+    const whose = new AsyncLocalStorage<string>()
+    const heard: unknown[] = []
+    const runtime = await whose.run('the service', () => runtimeOf({ say: () => void heard.push(whose.getStore()) }))
+    const submitted = (by: string, context?: string, approval?: Flow['approval']) => {
+      const { plan, ...flow } = flowOf({ one: { call: 'say' }, two: { call: 'say', after: ['one'] } })
+      const there = context && { context, plan: { ...plan, context_id: context } }
+      return whose.run(by, () => runtime.submit({ ...flow, plan, ...there, ...(approval && { approval }) }))
+    }
+    const first = await submitted('Ann')
+    await first.result()
+    const beside = await Promise.all(['Bob', 'Cid'].map((by) => submitted(by, first.context_id)))
+    await Promise.all(beside.map((run) => run.result()))
+    const asking = await submitted('Dan', first.context_id, {})
+    const { confirm_id } = (await runtime.waiting())[0]!.confirm
+    await whose.run('Eve', () => runtime.decide(confirm_id, { status: 'approved', decided_by_role: 'eve' }))
+    await asking.result()
+    expect(heard).toEqual(Array(8).fill('the service'))
+    await runtime.close()
+  })
 
   it('that is closed answers the calls under way first', async () => {
     const { start, clock } = world({})
