@@ -34,7 +34,7 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
-import { type Report, sparing, TOLD_AGAIN_MS, warn } from './protocol/reporter.ts'
+import { type Report, reporter, sparing, TOLD_AGAIN_MS } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
@@ -100,7 +100,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   refuseMisplaced('runtime options', options, CONFIG_KEYS, 'belongs in the config, the first argument')
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
-  const { clock = systemClock, onError = warn } = options
+  const { clock = systemClock } = options
+  const onError = reporter(options.onError)
   const opened: Part[] = []
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
   const [project, foundProject] = later<Project>()

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { clock as clockField, type Fields, method, needed, problemsIn } from '../protocol/fields.ts'
-import { warn } from '../protocol/reporter.ts'
+import { reporter } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
@@ -37,7 +37,8 @@ export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, clock = systemClock } = options
   const secrets = changingSecrets(Object.values(servers).flatMap(secretsIn))
   const redact = redactor(secrets.all) // the layer does it too, but is not there yet
-  const onError = (error: unknown) => (options.onError ?? warn)(redact.error(error))
+  const report = reporter(options.onError)
+  const onError = (error: unknown) => report(redact.error(error))
   const limitsOf = (server: McpServer) => ({
     startMs: server.startMs ?? startMs,
     maxMessageBytes: server.maxMessageBytes ?? maxMessageBytes,

@@ -1,6 +1,6 @@
 import { systemClock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
-import { warn } from '../protocol/reporter.ts'
+import { reporter } from '../protocol/reporter.ts'
 import { type Bus, type BusSpec, checkBus, checkBuses, nameOf, placeOf, schemeOf } from './bus-spec.ts'
 import { checkBusOptions, checkSourceOptions } from './check-options.ts'
 import { closeBuses } from './close-buses.ts'
@@ -77,8 +77,8 @@ export async function openBuses(specs: readonly BusSpec[], options: BusOptions =
   const failed = opening.find((result) => result.status === 'rejected')
   const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   if (!failed) return opened
-  const { clock = systemClock, onError = warn } = options
-  await closeBuses(opened, clock).catch(onError) // why they cannot be opened is what the caller must hear
+  const { clock = systemClock, onError } = options
+  await closeBuses(opened, clock).catch(reporter(onError)) // why they cannot be opened is what the caller must hear
   throw failed.reason
 }
 

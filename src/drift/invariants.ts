@@ -3,6 +3,7 @@ import { type Field, method, refuseUnlessFit } from '../protocol/fields.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
+import { reporter } from '../protocol/reporter.ts'
 import type { EntryBody, FindingRecord, Kind } from '../psg/change.ts'
 import { isMove } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -37,7 +38,7 @@ export interface InvariantWatch {
 export async function watchInvariants(graph: ProjectGraph, options: InvariantOptions = {}): Promise<InvariantWatch> {
   checkGraph(graph)
   refuseUnlessFit('invariant options', options, OPTIONS)
-  const { onError = () => undefined } = options
+  const onError = reporter(options.onError ?? (() => undefined))
   const stop = new AbortController()
   const recorded = () => [...recordedIn(graph)]
   const inTurn = serially()

@@ -1,4 +1,5 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
+import { reporter } from '../protocol/reporter.ts'
 import { turns } from '../protocol/turns.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -40,7 +41,8 @@ const SETTLE_MS = 100
 export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Promise<Tracker> {
   checkGraph(graph)
   checkOptions(options)
-  const { clock = graph.clock, onError = () => undefined } = options
+  const { clock = graph.clock } = options
+  const onError = reporter(options.onError ?? (() => undefined))
   const desk: Desk = {
     graph,
     root: await openRoot(options.root),

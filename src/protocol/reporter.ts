@@ -3,13 +3,12 @@ import { inWords } from './thrown.ts'
 /** Where errors go that are nobody's to catch. */
 export type Report = (error: unknown) => void
 
-/** Reports to the owner; an owner that throws, or is not there, is told to the process instead, because nobody else would listen. */
+/** Reports to the owner; what an owner throws, at once or later, and what has none, is told to the process, because nobody else would listen. */
 export const reporter =
-  (onError: Report | undefined): Report =>
+  (onError: Report = warn): Report =>
   (error) => {
-    if (!onError) return warn(error)
     try {
-      onError(error)
+      Promise.resolve(onError(error) as unknown).catch(warn) // it may be async, and its rejection would end the process
     } catch (second) {
       warn(second)
     }

@@ -4,6 +4,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import { reporter } from '../protocol/reporter.ts'
 import { bodyOf, checkQuery } from './check-request.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
@@ -56,7 +57,8 @@ const OPTIONS: Fields = { onError: method, graceMs: duration, '*': anything } //
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
   refuseUnlessFit('server', { runtime, options }, { runtime: RUNTIME, options: OPTIONS })
-  const { onError = () => undefined, graceMs = GRACE_MS, ...server } = options
+  const { onError: told = () => undefined, graceMs = GRACE_MS, ...server } = options
+  const onError = reporter(told)
   const { host, port, body_limit_bytes, door } = settleOptions(server)
   const stop = new AbortController()
   const counted = counters()

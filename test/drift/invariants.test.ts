@@ -98,7 +98,11 @@ describe('the protocol’s invariants', () => {
       refused = true
       throw new Unavailable('the store', 'try again')
     }
-    const watch = await watchInvariants(flaky, { onError: (error) => errors.push(error) })
+    const onError = (error: unknown) => {
+      errors.push(error)
+      throw new Error('whoever is told has trouble of their own')
+    }
+    const watch = await watchInvariants(flaky, { onError })
     await graph.commit([move('context', graph.id, 'suspended')], BY)
     await until(() => manual.sleeping > 0)
     await manual.advance(1000)
