@@ -1,4 +1,5 @@
 import { ActionError, type ActionErrorOptions, ApprovalNeeded, MplpError } from '../protocol/errors.ts'
+import { ownMessage } from '../protocol/thrown.ts'
 import { onAbort } from './on-abort.ts'
 
 /** Another attempt would fail the same way. */
@@ -32,8 +33,7 @@ export const aborted = (what: string, signal: AbortSignal): ActionError =>
 /** Whatever was thrown, as an ActionError. What nobody knows may pass: who asks for another attempt gets it. */
 export function toActionError(thrown: unknown): ActionError {
   if (thrown instanceof ActionError) return thrown
-  const message =
-    thrown instanceof Error ? saidBy(thrown) : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
+  const message = thrown instanceof Error ? saidBy(thrown) : saidWithoutClass(thrown)
   const retryable = thrown instanceof MplpError ? thrown.retryable : true
   return new ActionError('action_failed', message, { retryable, cause: thrown })
 }
@@ -43,6 +43,10 @@ export function saidBy(error: Error): string {
   const { code, message, name } = error as NodeJS.ErrnoException
   return String([message, code, name].find((said) => typeof said === 'string' && said !== ''))
 }
+
+/** What was thrown and is no Error of this realm. */
+export const saidWithoutClass = (thrown: unknown): string =>
+  ownMessage(thrown) || `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
 
 /** The same error, with what was used up on the way to it. */
 export const withSpent = (error: ActionError, spent: ActionError['spent']): ActionError =>

@@ -2,7 +2,7 @@ import { ActionError, ApprovalNeeded, InvalidInput, MplpError, type Problem } fr
 import { method, refuseUnlessFit } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { optionsOf, saidBy } from './failure.ts'
+import { optionsOf, saidBy, saidWithoutClass } from './failure.ts'
 
 /** What stands where a secret stood. */
 export const REDACTED = '[redacted]'
@@ -175,7 +175,7 @@ function walkObject(object: JsonObject, text: (value: string) => string): JsonOb
 const DEEPEST_CAUSE = 5
 
 function redactedError(thrown: unknown, text: Redactor['text'], json: Redactor['json'], depth: number): Error {
-  if (!(thrown instanceof Error)) return new Error(text(typeof thrown === 'string' ? thrown : `threw ${typeof thrown}`))
+  if (!(thrown instanceof Error)) return new Error(text(typeof thrown === 'string' ? thrown : saidWithoutClass(thrown)))
   const cause =
     thrown.cause === undefined || depth >= DEEPEST_CAUSE
       ? undefined

@@ -7,5 +7,15 @@ export function inWords(thrown: unknown): string {
   }
 }
 
-/** The message of an error; anything else as text. */
-export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : inWords(thrown))
+/** The message of an error, also where it is one of another realm or no Error, as clients of services throw; anything else as text. */
+export const messageOf = (thrown: unknown): string => ownMessage(thrown) ?? inWords(thrown)
+
+export function ownMessage(thrown: unknown): string | undefined {
+  if (thrown instanceof Error) return thrown.message
+  try {
+    const { message } = Object(thrown)
+    return typeof message === 'string' ? message : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners } from 'node:events'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
@@ -266,6 +267,16 @@ describe('a binding of a role', () => {
 })
 
 describe('a failing step', () => {
+  it.each([
+    ['an error of another realm, as under Jest', runInNewContext('new Error("no paper")')],
+    ['an object with a message, as clients of services do', { code: 'E4', message: 'no paper' }],
+  ])('says why, also when its function throws %s', async (_, thrown) => {
+    const runtime = await runtimeOf({ print: () => Promise.reject(thrown) })
+    const { error } = await (await runtime.submit(flowOf({ print: {} }))).result()
+    expect(error).toMatchObject({ code: 'action_failed', message: 'no paper' })
+    await runtime.close()
+  })
+
   it('ends also when a layer of one’s own throws what has no text', async () => {
     const attempt = async () => {
       throw Object.create(null)
