@@ -9,7 +9,7 @@ import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import type { Commit, Node } from '../psg/change.ts'
-import type { Document } from '../psg/document.ts'
+import type { Document, DocumentKind } from '../psg/document.ts'
 import { type EndedRun, endedRuns } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -82,10 +82,14 @@ export interface Runtime extends Wishes {
   /** The protocol's ten, and whatever else is loaded; each looks after its own areas of the graph. */
   readonly modules: Registry<Module>
   /**
-   * Asks a module for what `input.intent` names and answers with the object as it then stands. Throws NotFound for a module that is not loaded,
-   * InvalidInput, or RuleViolation when the graph refuses; then nothing changed.
+   * Asks a module for what `input.intent` names and answers with the object as it then stands: each of the protocol's ten with one of its own kind.
+   * Throws NotFound for a module that is not loaded, InvalidInput, or RuleViolation when the graph refuses; then nothing changed.
    */
-  call(module: string, input: unknown, by?: { readonly actor?: string; readonly reason?: string }): Promise<Document>
+  call<M extends string>(
+    module: M,
+    input: unknown,
+    by?: { readonly actor?: string; readonly reason?: string },
+  ): Promise<Document<M extends DocumentKind ? M : DocumentKind>>
   /** Puts a flow into the graph and runs it. Throws InvalidInput or RuleViolation, and then nothing is there. */
   submit(flow: Flow): Promise<RunHandle>
   /** The run that a flow has chosen the id of (`chosen.run`): submitted, unless it is there, by whatever process; then it is given as it is. Throws as `submit` does. */
@@ -266,7 +270,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         const { document, graph } = await callModule(name, module, input, { project, clock }, by)
         const changed = await project.opening(graph)
         if ((await keeperOf(graph)) || dueRuns(changed, mine).length > 0) await look(graph) // a run may have waited for just that
-        return document
+        return document as never // of which kind, the module's name says
       },
       async submit(flow) {
         open()

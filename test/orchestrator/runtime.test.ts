@@ -20,7 +20,7 @@ import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from 
 import { problemsIn } from '../../src/protocol/fields.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { RunResult } from '../../src/protocol/run-result.ts'
-import type { Context, Role } from '../../src/protocol/types.ts'
+import type { Context } from '../../src/protocol/types.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -254,7 +254,7 @@ describe('a binding of a role', () => {
       const store = memoryBackend()
       const other = await runtimeOf({}, { store, mine: new Set() })
       const runtime = await runtimeOf({ write: () => 'written' }, { store })
-      const role = (await other.call('role', { intent: 'create', name: 'writer' })) as { name: string; role_id: string }
+      const role = await other.call('role', { intent: 'create', name: 'writer' })
       const { context, plan } = flowOf({ a: {} })
       const steps = plan.steps.map((step) => ({ ...step, agent_role: role[said] }))
       const roles = { [role[bound]]: { action_type: 'function', params: { name: 'write' } } }
@@ -883,7 +883,7 @@ describe('bad input', () => {
 
   it('says that there is no such run when it is asked for one by the id of what belongs to no context', async () => {
     const runtime = await runtimeOf({})
-    const { role_id } = (await runtime.call('role', { intent: 'create', name: 'reviewer' })) as Role
+    const { role_id } = await runtime.call('role', { intent: 'create', name: 'reviewer' })
     for (const ask of [runtime.get, runtime.cancel])
       await expect(ask(role_id)).rejects.toMatchObject({ what: 'run', id: role_id })
     await runtime.close()

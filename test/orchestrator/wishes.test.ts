@@ -4,7 +4,7 @@ import type { Question } from '../../src/orchestrator/questions.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
-import type { Collab, Context, Plan } from '../../src/protocol/types.ts'
+import type { Context, Plan } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
@@ -208,7 +208,7 @@ it('does not start a plan that was changed and approved past it, and says which 
   const { confirm_id } = asked!.confirm
   await runtime.decide(confirm_id, by('dba', 'rejected'))
   const plan = { intent: 'add_step', plan_id: run.plan_id, description: 'new' }
-  const { steps } = (await runtime.call('plan', plan)) as unknown as Plan
+  const { steps } = await runtime.call('plan', plan)
   await pathsOf(runtime.project).patchPlanStatus(run.plan_id, 'proposed', { actor: 'x', reason: 'y' })
   await runtime.decide(confirm_id, by('dba'))
   expect(await run.result()).toMatchObject({
@@ -237,7 +237,7 @@ it('does not run a session’s plan that was given a step which nobody of it may
   await runtime.project.create(context, { actor: 'x', reason: 'y' })
   const role_id = crypto.randomUUID()
   const collab = collabDocument(context, 'round_robin', [`ann:${role_id}`, `bob:${role_id}`])
-  const { collab_id } = (await runtime.call('collab', { intent: 'create', ...collab } as never)) as Collab
+  const { collab_id } = await runtime.call('collab', { intent: 'create', ...collab } as never)
   const { context_id, plan_id, ...run } = await runtime.submit({
     ...flow,
     context: context.context_id,
