@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import { onAbort } from './on-abort.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 
 /**
  * Ends a request and its answer when the signal says so. Not by Node's own `signal`: before 26, one that is aborted while the last of its answer is read

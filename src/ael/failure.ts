@@ -1,6 +1,6 @@
 import { ActionError, type ActionErrorOptions, ApprovalNeeded, MplpError } from '../protocol/errors.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 import { ownMessage } from '../protocol/thrown.ts'
-import { onAbort } from './on-abort.ts'
 
 /** Another attempt would fail the same way. */
 export const finalFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>

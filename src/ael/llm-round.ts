@@ -8,11 +8,11 @@ import type {
   ToolSet,
 } from 'ai'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
 import type { Model } from './llm-model.ts'
 import { usageOf } from './llm-tokens.ts'
-import { eitherOf } from './on-abort.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 

@@ -1,6 +1,6 @@
+import { onAbort } from '../protocol/on-abort.ts'
 import { aborted } from './failure.ts'
 import type { Line, Places } from './layer.ts'
-import { onAbort } from './on-abort.ts'
 
 /** How many attempts are made at once, by the type of their action; `*` all together. */
 export type AtOnce = { readonly [action_type: string]: number }

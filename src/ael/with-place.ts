@@ -1,7 +1,7 @@
+import { eitherOf } from '../protocol/on-abort.ts'
 import type { Adapter } from './adapter.ts'
 import { decorated } from './decorate.ts'
 import type { Places } from './layer.ts'
-import { eitherOf } from './on-abort.ts'
 
 /**
  * Waits for its place before an attempt is made, unless its caller has taken it; its time runs from then on. What an action carries out on its way has

@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import { checkRepeatable } from './action.ts'
 import type { Adapter, Call, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { aborted, toActionError } from './failure.ts'
-import { eitherOf } from './on-abort.ts'
 import { isReadOnly } from './read-only.ts'
 
 export function nextRetry(

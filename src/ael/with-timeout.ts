@@ -1,9 +1,9 @@
 import { type Clock, systemClock, timer } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
-import { onAbort } from './on-abort.ts'
 import { spentBy } from './outputs.ts'
 
 export interface TimeoutOptions {

@@ -1,5 +1,5 @@
-import { eitherOf } from '../ael/on-abort.ts'
 import type { Clock } from '../protocol/clock.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import { FlowFailure } from './flow.ts'
 import { isAway } from './patiently.ts'
 

@@ -1,7 +1,7 @@
-import { eitherOf, onAbort } from '../ael/on-abort.ts'
 import { slept, unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
+import { eitherOf, onAbort } from '../protocol/on-abort.ts'
 import type { RunResult } from '../protocol/run-result.ts'
 import type { BornEvent, EntryBody, Node, Parent, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
