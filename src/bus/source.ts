@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, FellBehind, Refused } from '../protocol/errors.ts'
 import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import { copied } from './copied.ts'
 import { iterate } from './events.ts'
@@ -74,7 +75,7 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
       ending ??= (async () => {
         fed.abort()
         over.abort()
-        settled.signal?.removeEventListener('abort', close)
+        forget?.()
         if (!(await atMost(waitMs, queue.end(), clock))) report(leftBehind(name, graceMs))
         queue.abandon()
         await feeding.then(
@@ -100,7 +101,7 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     }
 
     drains.add(drain)
-    settled.signal?.addEventListener('abort', close, { once: true })
+    const forget = settled.signal && onAbort(settled.signal, () => void close())
     const feeding = Promise.resolve().then(() =>
       feed({ filter, match, settled, queue, signal: fed.signal, report, fail }),
     )

@@ -1,4 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
+import { onAbort as onceAborted } from '../protocol/on-abort.ts'
 
 /** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
 export const backoffMs = (attempt: number, clock: Clock): number =>
@@ -27,11 +28,11 @@ export function onAbort(signal: AbortSignal, call: () => void): void {
   else signal.addEventListener('abort', call, { once: true })
 }
 
-/** The work's result, or `undefined` as soon as the signal is aborted; nothing of the wait is left on the signal afterwards. */
+/** The work's result, or `undefined` as soon as the signal is aborted; as many as like may wait by one signal, and nothing of a wait is left on it. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const abort = () => resolve(undefined)
-    onAbort(signal, abort)
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+    if (signal.aborted) abort()
+    work.then(resolve, reject).finally(onceAborted(signal, abort))
   })
 }

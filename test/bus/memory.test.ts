@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery, Subscription, Transport } from '../../src/bus/transport.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
@@ -26,6 +26,19 @@ it('refuses a family that the protocol has not, alone or among others: it would 
     expect(() => bus.events({ family })).toThrow(InvalidInput)
   }
   await bus.close()
+})
+
+it('serves as many subscribers as share one signal, and no leak is suspected', async () => {
+  const warned: string[] = []
+  const warn = ({ message }: Error) => void warned.push(message)
+  process.on('warning', warn)
+  onTestFinished(() => void process.off('warning', warn))
+  const bus = memoryTransport()
+  const { signal } = new AbortController()
+  for (let i = 0; i < 11; i++) await bus.subscribe({}, () => undefined, { signal })
+  await bus.close()
+  await new Promise((resolve) => setImmediate(resolve)) // a warning is told in a turn of its own
+  expect(warned).toEqual([])
 })
 
 it.each([

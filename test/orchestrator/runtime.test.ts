@@ -1168,6 +1168,22 @@ describe('a runtime', () => {
     expect((await found.result()).status).toBe('completed')
   })
 
+  it('waits for as many as share one signal, and no leak is suspected', async () => {
+    const warned: string[] = []
+    const warn = ({ message }: Error) => void warned.push(message)
+    process.on('warning', warn)
+    onTestFinished(() => void process.off('warning', warn))
+    const runtime = await runtimeOf({ long: never })
+    const enough = new AbortController()
+    const runs = await Promise.all(Array.from({ length: 11 }, () => runtime.submit(flowOf({ long: {} }))))
+    const waits = runs.flatMap((run) => [run.result(enough.signal), run.rest(enough.signal)])
+    await new Promise((resolve) => setImmediate(resolve))
+    enough.abort()
+    for (const { status } of await Promise.allSettled(waits)) expect(status).toBe('rejected')
+    await runtime.close(AbortSignal.abort())
+    expect(warned).toEqual([])
+  })
+
   it('that is closed leaves no timer behind for who has stopped listening in the middle', async () => {
     const clock = manualClock()
     const runtime = await runtimeOf({}, { clock })
