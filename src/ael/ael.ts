@@ -15,9 +15,8 @@ import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import { closeInTime } from './in-time.ts'
 import { inverseBy } from './inverse.ts'
-
+import { lackOf } from './lack.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
-
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { isReadOnly } from './read-only.ts'
@@ -125,7 +124,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   }
   const lacks: ActionLayer['lacks'] = (action) => {
     const { action_type, params, adapter } = lookedFor(action)
-    return adapter ? adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
+    return adapter ? lackOf(adapter, params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
   }
   const unread: ActionLayer['unread'] = (action) => {
     const { params, adapter } = lookedFor(action)

@@ -1,10 +1,10 @@
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import { type Fields, needed, object, problemsIn, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { executorKind } from './action.ts'
 import type { Action, Adapter, Inverse, Outcome } from './adapter.ts'
-import { isPromised } from './promised.ts'
+import { isPromised, PROMISED } from './promised.ts'
 import { isReadOnly } from './read-only.ts'
 
 /** What an adapter says takes an action back. Throws InvalidInput for what nobody could carry out once it is needed. */
@@ -25,4 +25,3 @@ function partsOf(said: Action): Pick<Action, 'action_type' | 'executor_kind' | '
 }
 
 const INVERSE: Fields = { action_type: needed(text), executor_kind: executorKind, params: needed(object) }
-const PROMISED: Problem = { path: '', rule: 'type', message: 'must be said at once, and is a promise' }

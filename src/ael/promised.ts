@@ -1,3 +1,5 @@
+import type { Problem } from '../protocol/errors.ts'
+
 /** Whatever can be awaited: an adapter may have promises of another library, or realm. */
 export const isThenable = (said: unknown): said is PromiseLike<unknown> =>
   typeof (said as { readonly then?: unknown } | null | undefined)?.then === 'function'
@@ -8,3 +10,5 @@ export function isPromised(said: unknown): boolean {
   said.then(undefined, () => undefined)
   return true
 }
+
+export const PROMISED: Problem = { path: '', rule: 'type', message: 'must be said at once, and is a promise' }

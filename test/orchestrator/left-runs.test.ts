@@ -287,6 +287,21 @@ describe('a flow that asks for what its process does not have', () => {
     await inTime(clock, desk.close())
   })
 
+  it.each([
+    ['a promise', async () => undefined],
+    ['a text', () => 'a key'],
+    ['nothing by its name', () => ({ what: 'key' })],
+  ])('is taken where an adapter says that it lacks %s, and that is told', async (_, says) => {
+    const lacks: NonNullable<Adapter['lacks']> = says as never
+    const odd: Adapter = { action_type: 'odd', executor_kind: 'worker', lacks, execute: async () => ({ output: 1 }) }
+    const { start, clock } = world({})
+    const runtime = await start(having({}, odd))
+    const run = await runtime.submit(flowOf({ odd: { binding: { action_type: 'odd', params: {} } } }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(runtime.errors).toEqual(Array(2).fill(expect.any(InvalidInput)))
+    await inTime(clock, runtime.close())
+  })
+
   it('is taken where an adapter cannot say what it lacks: the step tells', async () => {
     const lacks = () => {
       throw new Error('cannot say')
