@@ -1,5 +1,6 @@
 import type { ExecutorKind } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
+import { isPromised, PROMISED } from '../ael/promised.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { problemsIn } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
@@ -55,7 +56,9 @@ export function bindSteps(
       return []
     }
     const path = `bindings.steps.${step.step_id}`
-    const wrong = given ? [] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
+    const asked = () =>
+      isPromised(spec) ? [{ ...PROMISED, path }] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
+    const wrong = given ? [] : asked()
     problems.push(...wrong)
     if (wrong.length > 0) return []
     problems.push(...bindingProblems(spec, path))

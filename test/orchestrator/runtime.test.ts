@@ -818,6 +818,17 @@ async function resultOf(run: RunHandle, clock: ManualClock): Promise<RunResult> 
 }
 
 describe('bad input', () => {
+  it.each([
+    ['fails', () => Promise.reject(new Error('no table'))],
+    ['says how', async () => ({ action_type: 'function', params: { name: 'noop' } })],
+  ])('is a resolver that %s later: it is asked at once', async (_, resolve) => {
+    const runtime = await runtimeOf({}, { resolve: resolve as never })
+    const { bindings: __, ...flow } = flowOf({ one: {} })
+    const problem = { rule: 'type', message: 'must be said at once, and is a promise' }
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ code: 'invalid_input', problems: [problem] })
+    await runtime.close()
+  })
+
   it('names the step that nobody can execute', async () => {
     const runtime = await runtimeOf({})
     const { bindings: _, ...unbound } = chainOf(1)
