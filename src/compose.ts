@@ -6,7 +6,6 @@ import type { ActionLayer, Blobs, Hands } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
-import { onAbort } from './bus/waiting.ts'
 import { CONFIG_KEYS, type Config, type EffectiveConfig, effectiveConfig, mergedConfig } from './config.ts'
 import { inConfig } from './config-check.ts'
 import { adaptersOf, toolsOf } from './configured-adapters.ts'
@@ -34,6 +33,7 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
+import { whenAborted } from './protocol/on-abort.ts'
 import { type Report, reporter, sparing, TOLD_AGAIN_MS } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
@@ -201,8 +201,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         refuseUnlessFit('close', { signal }, { signal: signalField })
         closing ??= closeInTurn(opened, clock, hurry.signal)
         if (!signal) return closing
-        onAbort(signal, hurried) // also the second time, which may be in more of a hurry
-        return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long
+        const forget = whenAborted(signal, hurried) // also the second time, which may be in more of a hurry
+        return closing.finally(forget) // it may live on for long
       },
     }
   } catch (error) {

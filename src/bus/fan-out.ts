@@ -1,4 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { copied } from './copied.ts'
 import { isAfter, placeOf } from './delivery.ts'
@@ -7,7 +8,7 @@ import type { Item, SubscriberQueue } from './queue.ts'
 import { type SharedQueue, sharedQueue } from './shared-queue.ts'
 import type { Feed } from './source.ts'
 import type { After, Delivery, Place } from './transport.ts'
-import { backoffMs, onAbort, slept } from './waiting.ts'
+import { backoffMs, slept } from './waiting.ts'
 
 /** Where deliveries are kept for good, for carriers that keep none: the store's feed. */
 export interface History {
@@ -87,7 +88,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
 
   const attach = (listener: Listener, signal: AbortSignal) => {
     live.add(listener)
-    onAbort(signal, () => live.delete(listener))
+    whenAborted(signal, () => live.delete(listener))
   }
 
   /** Without a history: what is published while the sink listens, and the publisher waits for a sink that is full. */
@@ -153,7 +154,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
       void catchUp()
     }
     followers.add(lookAgain)
-    onAbort(signal, () => followers.delete(lookAgain))
+    whenAborted(signal, () => followers.delete(lookAgain))
     cursor = after ?? (await now()) ?? ''
     if (after === undefined && !isBehind()) behind = false
     else void catchUp()
@@ -193,7 +194,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
       const { shared, fails, begun } = known
       const leave = shared.join(queue)
       fails.add(fail)
-      onAbort(signal, () => {
+      whenAborted(signal, () => {
         fails.delete(fail)
         leave()
       })

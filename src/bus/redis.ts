@@ -4,6 +4,7 @@ import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { count, type Fields, object, text, timeout } from '../protocol/fields.ts'
 import { roughBytes } from '../protocol/json.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
@@ -12,7 +13,6 @@ import { BLOCK_MS, isTooLong, type RedisLink, redisLink } from './redis-link.ts'
 import { busKeys, newestPoint, PUBLISH, resumptionAfter } from './redis-stream.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Delivery, Transport } from './transport.ts'
-import { onAbort } from './waiting.ts'
 
 export interface RedisTransportOptions extends SourceOptions {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
@@ -57,7 +57,7 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
   const feed: Feed = async (feeding) => {
     const { group, after } = feeding.settled
     const reader = await link.connect(timeoutMs + BLOCK_MS)
-    onAbort(feeding.signal, () => reader.disconnect()) // it waits at the server
+    whenAborted(feeding.signal, () => reader.disconnect()) // it waits at the server
     try {
       const isKnown = group !== undefined && (await isKnownGroup(main, key, group))
       const from =

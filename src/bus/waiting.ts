@@ -1,5 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
-import { onAbort as onceAborted } from '../protocol/on-abort.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 
 /** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
 export const backoffMs = (attempt: number, clock: Clock): number =>
@@ -22,17 +22,10 @@ export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): 
   }
 }
 
-/** Calls it when the signal is aborted, also when that has happened already. */
-export function onAbort(signal: AbortSignal, call: () => void): void {
-  if (signal.aborted) call()
-  else signal.addEventListener('abort', call, { once: true })
-}
-
 /** The work's result, or `undefined` as soon as the signal is aborted; as many as like may wait by one signal, and nothing of a wait is left on it. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    const abort = () => resolve(undefined)
-    if (signal.aborted) abort()
-    work.then(resolve, reject).finally(onceAborted(signal, abort))
+    const forget = whenAborted(signal, () => resolve(undefined))
+    work.then(resolve, reject).finally(forget)
   })
 }

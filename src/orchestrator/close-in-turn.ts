@@ -1,6 +1,7 @@
-import { onAbort, slept } from '../bus/waiting.ts'
+import { slept } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 
 /** One of several that are closed together. */
 export interface Part {
@@ -43,7 +44,7 @@ export async function closeInTurn(parts: readonly Part[], clock: Clock, hurry: A
     })
 
   void count()
-  onAbort(hurry, hurried)
+  const forget = whenAborted(hurry, hurried)
   for (const [i, part] of parts.entries())
     try {
       const isClosed = tried(part)
@@ -52,7 +53,7 @@ export async function closeInTurn(parts: readonly Part[], clock: Clock, hurry: A
       failures.push(error)
     }
   closed.abort()
-  hurry.removeEventListener('abort', hurried)
+  forget()
   const [first] = left
   if (first) {
     const what = left.map(({ leaves }) => leaves).join('; ')

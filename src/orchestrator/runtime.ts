@@ -1,11 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
-import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import type { Commit, Node } from '../psg/change.ts'
@@ -320,8 +320,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         .then(() => undefined)
         .finally(() => closed.abort())
       if (!signal) return closing
-      onAbort(signal, hurried)
-      return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long, and would keep the runtime
+      const forget = whenAborted(signal, hurried)
+      return closing.finally(forget) // it may live on for long, and would keep the runtime
     },
   }
 }

@@ -22,6 +22,12 @@ function watch(signal: AbortSignal): Set<() => void> {
   return waiting
 }
 
+/** Calls back once the signal is aborted, at once if it is; what it returns takes the wish back. */
+export function whenAborted(signal: AbortSignal, ring: () => void): () => void {
+  if (signal.aborted) ring()
+  return onAbort(signal, ring)
+}
+
 /** One signal of two, for a wait that takes one; `unlink` when the wait is over. (AbortSignal.any keeps what it made while its sources live.) */
 export function eitherOf(a: AbortSignal, b: AbortSignal | undefined): { signal: AbortSignal; unlink: () => void } {
   if (b === undefined || a === b) return { signal: a, unlink: () => undefined }
