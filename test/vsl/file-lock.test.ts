@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { manualClock } from '../../src/protocol/clock.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Holder } from '../../src/vsl/backend.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
@@ -138,10 +138,10 @@ describe('a folder that is open', () => {
     const after = await withClaim(thisHolder('z'), false)
     const clock = manualClock()
     const opening = fileBackend({ path: after, clock })
-    await passed(clock, 2000)
+    await passed(clock, opening, 2000)
     expect(readdirSync(join(after, 'locks'))).toHaveLength(2)
     rmSync(join(after, 'locks/z.json')) // the other one goes
-    await passed(clock, 1000)
+    await passed(clock, opening, 1000)
     await (await opening).close()
   })
 
@@ -167,9 +167,9 @@ describe('a folder that is open', () => {
       open = true
       return backend
     })
-    for (let s = 0; s < 9; s++) await passed(clock, 1000)
+    for (let s = 0; s < 9; s++) await passed(clock, opening, 1000)
     expect(open).toBe(false)
-    for (let s = 0; s < 3; s++) await passed(clock, 1000)
+    for (let s = 0; s < 3; s++) await passed(clock, opening, 1000)
     await (await opening).close()
   })
 
@@ -178,9 +178,9 @@ describe('a folder that is open', () => {
     const clock = manualClock()
     const opening = fileBackend({ path, clock })
     const refused = expect(opening).rejects.toThrow(Refused)
-    await passed(clock, 3000)
+    await passed(clock, opening, 3000)
     utimesSync(join(path, 'locks/far.json'), 1, 1)
-    await passed(clock, 1000)
+    await passed(clock, opening, 1000)
     await refused
     expect(readdirSync(join(path, 'locks'))).toEqual(['far.json'])
   })
@@ -271,11 +271,15 @@ async function withClaim(holder: Holder, owns = true): Promise<string> {
   return path
 }
 
-/** Time for a sleeper that looks at files in between: it must be asleep again, or done, before more time passes. */
-async function passed(clock: ReturnType<typeof manualClock>, ms: number): Promise<void> {
+/** Time for an opening that looks at files in between: it must be asleep again, or over, before more time passes. */
+async function passed(clock: ManualClock, opening: Promise<unknown>, ms: number): Promise<void> {
+  let isOver = false
+  const over = () => {
+    isOver = true
+  }
+  opening.then(over, over)
   for (let at = 0; at < ms; at += 500) {
-    const asleep = () => expect(clock.sleeping).toBeGreaterThan(0)
-    await vi.waitFor(asleep, { timeout: 200, interval: 2 }).catch(() => undefined)
+    await expect.poll(() => isOver || clock.sleeping > 0, { interval: 2 }).toBe(true)
     await clock.advance(500)
   }
 }
