@@ -15,10 +15,7 @@ describe('`ask`: people decide', () => {
     })
   }
   const until = async (it: Given, done: () => boolean) => {
-    for (let i = 0; i < 200 && !done(); i++) {
-      await new Promise((resolve) => setTimeout(resolve, 10))
-      await it.tracker.idle()
-    }
+    await expect.poll(() => it.tracker.idle().then(done), { interval: 10 }).toBe(true)
   }
 
   it('is what happens where no rule says otherwise, and overwrites nothing', async () => {

@@ -12,7 +12,7 @@ import { flowOf, runtimeOf } from '../support/flows.ts'
 import { BY, contextOf, graphOf, META } from './given.ts'
 
 const until = async (done: () => boolean): Promise<void> => {
-  for (let i = 0; i < 400 && !done(); i++) await new Promise((resolve) => setTimeout(resolve, 10))
+  await expect.poll(done, { interval: 10 }).toBe(true)
 }
 const ids = (watch: InvariantWatch) => watch.breaches().map(({ breach }) => breach?.invariant)
 

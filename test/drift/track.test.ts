@@ -10,7 +10,7 @@ import {
   unlinkSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
@@ -512,7 +512,7 @@ describe('noticing', () => {
     away = true
     const digest = await it.graph.store.putBlob(Buffer.from('2'))
     await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
-    await vi.waitFor(() => expect(it.errors).toEqual([expect.any(Unavailable)]))
+    await expect.poll(() => it.errors).toEqual([expect.any(Unavailable)])
     await it.tracker.idle()
     await clock.advance(1000)
     away = false
@@ -520,7 +520,7 @@ describe('noticing', () => {
     expect(await settled(it, ['modified a'])).toEqual(['modified a'])
     away = true
     await it.graph.commit([{ kind: 'node_delete', node: 'file', id: fileId('a') }], BY)
-    await vi.waitFor(() => expect(it.errors).toHaveLength(2))
+    await expect.poll(() => it.errors).toHaveLength(2)
     await it.tracker.close()
   })
 

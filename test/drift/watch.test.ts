@@ -40,10 +40,7 @@ describe('a system that watches no more', () => {
     expect(String(errors[0])).toContain(remedy)
 
     fs.mkdirSync(join(root, 'd'))
-    await vi.waitFor(() => {
-      clock.advance(200)
-      expect(errors).toHaveLength(2)
-    })
+    await expect.poll(() => clock.advance(200).then(() => errors)).toHaveLength(2)
     expect(String(errors[1])).toContain('4 folders')
   })
 })
@@ -72,7 +69,7 @@ describe('a folder', () => {
     syncBuiltinESMExports()
     await watching(root, (paths) => void log.push(...paths.map((path) => `told ${path}`)))
     fs.renameSync(join(elsewhere, 'new'), join(root, 'new'))
-    await vi.waitFor(() => expect(log).toContain('told new'))
+    await expect.poll(() => log).toContain('told new')
     expect(log.slice(0, log.indexOf('told new'))).toEqual(expect.arrayContaining(['watched new', 'watched new/deep']))
   })
 
@@ -90,7 +87,7 @@ describe('a folder', () => {
     await watching(root, () => undefined)
     expect([...open]).toEqual(['', 'old', 'old/deep'])
     fs.renameSync(join(root, 'old'), join(elsewhere, 'old'))
-    await vi.waitFor(() => expect([...open]).toEqual(['']))
+    await expect.poll(() => [...open]).toEqual([''])
   })
 
   it('that could not be watched when it came is watched once it can be', async () => {
@@ -102,9 +99,9 @@ describe('a folder', () => {
     vi.restoreAllMocks()
     syncBuiltinESMExports()
     fs.chmodSync(join(root, 'shut'), 0o700)
-    await vi.waitFor(() => expect(told).toContain('shut'))
+    await expect.poll(() => told).toContain('shut')
     fs.writeFileSync(join(root, 'shut/deep/a'), '')
-    await vi.waitFor(() => expect(told).toContain('shut/deep/a'))
+    await expect.poll(() => told).toContain('shut/deep/a')
   })
 })
 
@@ -117,17 +114,17 @@ describe('waiting until what has happened is told', () => {
     const watching = await watchFolder(root, { clock, settleMs: 100, isIgnored: () => false, onSettled, onError() {} })
     onTestFinished(() => watching.close())
     fs.writeFileSync(join(root, 'a'), '')
-    await vi.waitFor(() => expect(clock.sleeping).toBe(1))
+    await expect.poll(() => clock.sleeping).toBe(1)
     let isQuiet = false
     void watching.quiet().then(() => {
       isQuiet = true
     })
     let others = 0
-    await vi.waitFor(() => {
+    const another = () => {
       fs.writeFileSync(join(root, `other${others++}`), '')
-      clock.advance(50)
-      expect(isQuiet).toBe(true)
-    })
+      return clock.advance(50).then(() => isQuiet)
+    }
+    await expect.poll(another).toBe(true)
     expect(told).toContain('a')
   })
 })
@@ -147,11 +144,8 @@ describe('a clock that is set back', () => {
     })
     onTestFinished(() => watching.close())
     fs.writeFileSync(join(root, 'a'), '')
-    await vi.waitFor(() => expect(clock.sleeping).toBe(1))
+    await expect.poll(() => clock.sleeping).toBe(1)
     setBack = 3_600_000
-    await vi.waitFor(() => {
-      clock.advance(100)
-      expect(told).toContain('a')
-    })
+    await expect.poll(() => clock.advance(100).then(() => told)).toContain('a')
   })
 })

@@ -159,7 +159,7 @@ describe('every route', () => {
   it('is closed only when somebody who reads has the whole of an answer', async () => {
     const { server, url, socket, bytes } = await reader(60_000)
     const closed = server.close()
-    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    await expect.poll(() => fetch(`${url}/health`).catch((error) => error)).toBeInstanceOf(TypeError)
     let read = 0
     for await (const chunk of socket) read += chunk.length
     expect(read).toBeGreaterThan(bytes)
@@ -173,7 +173,7 @@ describe('every route', () => {
     socket.write('GET /health HTTP/1.1\r\n')
     await ask('GET', '/health') // by then half of the other request is there
     const closed = server.close()
-    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    await expect.poll(() => fetch(`${url}/health`).catch((error) => error)).toBeInstanceOf(TypeError)
     socket.write('host: 127.0.0.1\r\n\r\n')
     let answer = ''
     for await (const text of socket) answer += text
@@ -198,9 +198,9 @@ describe('every route', () => {
     }
     const { server, url, ask } = await serving({ graceMs: 60_000 }, {}, { store: { ...inner, scan } })
     const answer = ask('GET', '/psg/contexts')
-    await vi.waitFor(() => expect(goOn).toBeDefined())
+    await expect.poll(() => goOn).toBeDefined()
     const closed = server.close()
-    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    await expect.poll(() => fetch(`${url}/health`).catch((error) => error)).toBeInstanceOf(TypeError)
     vi.advanceTimersByTime(60_000)
     goOn!()
     const { status, headers } = await answer
@@ -225,10 +225,10 @@ describe('every route', () => {
     await once(guest, 'open')
     guest.send('{}')
     await ask('POST', '/psg/contexts', context)
-    await vi.waitFor(() => expect(asked).toHaveLength(1))
+    await expect.poll(() => asked.length).toBe(1)
     isSilent = true
     const answer = ask('POST', '/psg/contexts', flowOf({ one: {} }).context).catch((error) => error)
-    await vi.waitFor(() => expect(asked).toHaveLength(2))
+    await expect.poll(() => asked.length).toBe(2)
     const sentOff = once(guest, 'close')
     await server.close()
     expect((await sentOff)[0]).toBe(1001)
@@ -364,7 +364,7 @@ describe('what comes behind a request and is no HTTP', () => {
     await once(socket, 'data')
     socket.write('}\n{')
     await (await runtime.submit(flowOf({ greet: {} }))).result()
-    await vi.waitFor(() => expect(heard).toContain('"status":"completed"'))
+    await expect.poll(() => heard).toContain('"status":"completed"')
     await server.close()
     await ended
     expect(heard.match(/HTTP\/1\.1/g)).toHaveLength(1)
@@ -390,7 +390,7 @@ describe('waiting for a run', () => {
     const run = await runtime.submit(flow)
     const asked = vi.spyOn(runtime, 'get')
     const waiting = ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=60000`)
-    await vi.waitFor(() => expect(asked).toHaveBeenCalled())
+    await expect.poll(() => asked).toHaveBeenCalled()
     await server.close()
     expect(await waiting).toMatchObject({ status: 200, body: { phase: 'running' } })
     await run.cancel()

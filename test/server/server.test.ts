@@ -713,7 +713,7 @@ describe('events', () => {
     await heard.next()
     expect(following.some((signal) => signal?.aborted)).toBe(false)
     gone.abort()
-    await vi.waitFor(() => expect(following.some((signal) => signal?.aborted)).toBe(true))
+    await expect.poll(() => following.some((signal) => signal?.aborted)).toBe(true)
   })
 
   it('end when the server closes', async () => {
@@ -888,7 +888,7 @@ describe('bad input', () => {
     const other = { ...runtime, store: { ...runtime.store, feed } }
     await expect(serve(other, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
     const sound = await serve(other, { port: 0 })
-    await vi.waitFor(() => expect(following.some((signal) => !signal?.aborted)).toBe(true))
+    await expect.poll(() => following.some((signal) => !signal?.aborted)).toBe(true)
     await sound.close()
     expect(following.filter((signal) => !signal?.aborted)).toEqual([])
   })
