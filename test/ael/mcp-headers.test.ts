@@ -147,7 +147,7 @@ describe('headers that a function gives', () => {
   it('that never come are waited for no longer than the call may take, or the start', async () => {
     let isLost = false
     const never = new Promise<never>(() => undefined)
-    await start(() => (isLost ? never : {}), { startMs: 200 })
+    await start(() => (isLost ? never : {}))
     isLost = true
     expect(await failed({ timeout_ms: 20 })).toMatchObject({ code: 'action_timed_out' })
     expect(calls()).toEqual([])
