@@ -30,7 +30,7 @@ interface Ran {
   readonly confirms: readonly string[]
 }
 
-const PATIENT = 60_000
+const PATIENT = 120_000
 
 describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   const folder = tempFolder()

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
 
-const PATIENT = 60_000
+const PATIENT = 120_000
 
 /** What `mplp run` prints, for people, of a flow whose functions give what is told. */
 async function printed(given: { readonly [step: string]: unknown }): Promise<readonly string[]> {
