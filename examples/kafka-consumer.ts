@@ -20,16 +20,18 @@ else await produce()
 /** A member of the group: tells its parent when a plan is completed, and ends after the first. */
 async function consume(): Promise<void> {
   const source = await kafkaTransport({ url })
+  let end: (plan: string) => void
   const ended = new Promise<string>((resolve) => {
-    void source.subscribe(
-      { type: ['step_completed', 'plan_status_changed'] },
-      ({ event }) => {
-        console.log(`  process ${process.pid} hears ${event.event_type}`)
-        if (event.to_state === 'completed') resolve(String(event.pipeline_id))
-      },
-      { group: 'billing', after: '' },
-    )
+    end = resolve
   })
+  await source.subscribe(
+    { type: ['step_completed', 'plan_status_changed'] },
+    ({ event }) => {
+      console.log(`  process ${process.pid} hears ${event.event_type}`)
+      if (event.to_state === 'completed') end(String(event.pipeline_id))
+    },
+    { group: 'billing', after: '' },
+  ) // it may hear of all before this is over
   process.send?.(await ended)
   await source.close()
   process.disconnect()
