@@ -1,5 +1,5 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
-import { reporter } from '../protocol/reporter.ts'
+import { reporter, telling } from '../protocol/reporter.ts'
 import { turns } from '../protocol/turns.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -33,6 +33,7 @@ import { writing } from './writing.ts'
 
 const KEEP_BYTES = 5 * 1024 * 1024
 const SETTLE_MS = 100
+const nobody = () => undefined
 
 /**
  * Tracks the files of a context. The first time everything that belongs is taken into the graph as it lies there; after that, opening finishes what
@@ -42,7 +43,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   checkGraph(graph)
   checkOptions(options)
   const { clock = graph.clock } = options
-  const onError = reporter(options.onError ?? (() => undefined))
+  const onError = reporter(options.onError ?? nobody)
   const desk: Desk = {
     graph,
     root: await openRoot(options.root),
@@ -56,7 +57,10 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     held: new Map(),
     turn: turns(),
   }
-  const work = noticing(desk, options)
+  const work = noticing(desk, {
+    onFindings: telling(options.onFindings ?? nobody, onError),
+    onReconciled: telling(options.onReconciled ?? nobody, onError),
+  })
   const read = reads(desk)
   const stop = new AbortController()
   const aside = background({ signal: stop.signal, clock, onError })

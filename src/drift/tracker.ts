@@ -40,11 +40,11 @@ export interface TrackOptions extends Selection {
   /** Of the scan that opening does. */
   readonly onProgress?: ScanOptions['onProgress']
   readonly signal?: AbortSignal
-  /** What graph and disk have come to disagree about. Must not throw, and neither must the next. */
+  /** What graph and disk have come to disagree about. */
   readonly onFindings?: (news: readonly FindingRecord[]) => void
   /** What rules and decisions have done about it. */
   readonly onReconciled?: (results: readonly Reconciled[]) => void
-  /** What went wrong where nobody is waiting for an answer. */
+  /** What went wrong where nobody is waiting for an answer, or in one who is told. */
   readonly onError?: (error: unknown) => void
 }
 

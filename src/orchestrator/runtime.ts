@@ -61,7 +61,7 @@ export interface RuntimeOptions {
   readonly drainMs?: number
   /** Contexts that ended longer ago are taken away, now and every hour, as by `trim`. All stay when absent. */
   readonly keepEndedMs?: number
-  /** Called with every commit that this runtime makes, in the order of its graph. Must not throw. */
+  /** Called with every commit that this runtime makes, in the order of its graph. */
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void

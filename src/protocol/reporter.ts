@@ -3,16 +3,20 @@ import { inWords } from './thrown.ts'
 /** Where errors go that are nobody's to catch. */
 export type Report = (error: unknown) => void
 
-/** Reports to the owner; what an owner throws, at once or later, and what has none, is told to the process, because nobody else would listen. */
-export const reporter =
-  (onError: Report = warn): Report =>
-  (error) => {
+/** Tells a listener; what it throws, at once or later, is reported: it fails nobody who tells it, and ends no process. */
+export const telling =
+  <News extends readonly unknown[]>(listener: (...news: News) => unknown, report: Report) =>
+  (...news: News): void => {
     try {
-      Promise.resolve(onError(error) as unknown).catch(warn) // it may be async, and its rejection would end the process
-    } catch (second) {
-      warn(second)
+      const hearing = listener(...news)
+      if (hearing !== undefined) Promise.resolve(hearing).catch(report) // it may be async, whatever its type says
+    } catch (error) {
+      report(error)
     }
   }
+
+/** Reports to the owner; what an owner throws, and what has none, is told to the process, because nobody else would listen. */
+export const reporter = (onError: Report = warn): Report => telling(onError, warn)
 
 /** How long what is still so is not said again. */
 export const TOLD_AGAIN_MS = 60_000
@@ -30,4 +34,6 @@ export function sparing(report: Report, forMs: number, clock: { now(): number })
   }
 }
 
-export const warn: Report = (error) => process.emitWarning(error instanceof Error ? error : inWords(error))
+export function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : inWords(error))
+}

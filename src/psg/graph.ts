@@ -10,7 +10,7 @@ import {
   type Violation,
 } from '../protocol/errors.ts'
 import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
-import { warn } from '../protocol/reporter.ts'
+import { type Report, reporter, telling } from '../protocol/reporter.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
 import { settleWrite } from '../vsl/settle.ts'
@@ -46,9 +46,9 @@ export interface GraphOptions {
   readonly mostTrailing?: number
   /** Strict mode: a role that this does not know is an error. */
   readonly roles?: Roles
-  /** Called with every commit of this process as soon as it is in memory, in order. Must not throw. */
+  /** Called with every commit of this process as soon as it is in memory, in order. */
   readonly onCommit?: (commit: Commit) => void
-  /** Told what a watcher throws, and Corrupt when the store has lost what it had acknowledged; a warning of the process when absent. Must not throw. */
+  /** Told what `onCommit` or a watcher throws, and Corrupt when the store has lost what it had acknowledged; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
   /** Ids of rules, arrows and events to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
@@ -92,7 +92,8 @@ export class ProjectGraph {
   readonly store: Backend
   readonly clock: Clock
   readonly #options: GraphOptions
-  readonly #onError: (error: unknown) => void
+  readonly #onError: Report
+  readonly #onCommit: ((commit: Commit) => void) | undefined
   readonly #rules
   readonly #copy: WorkingCopy
   readonly #inTurn = serially()
@@ -110,7 +111,8 @@ export class ProjectGraph {
     this.store = store
     this.clock = options.clock ?? systemClock
     this.#options = options
-    this.#onError = options.onError ?? warn
+    this.#onError = reporter(options.onError)
+    this.#onCommit = options.onCommit && telling(options.onCommit, this.#onError)
     this.#rules = ruleBook(options.switched)
     this.#copy = new WorkingCopy(store, id, {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
@@ -281,8 +283,9 @@ export class ProjectGraph {
   /** Calls back with what others have committed, when it is taken in. Returns the way to stop. */
   watch(watcher: (deltas: readonly Delta[]) => void): () => void {
     refuseUnlessFit('watcher', { watcher }, WATCHER)
-    this.#watchers.add(watcher)
-    return () => void this.#watchers.delete(watcher)
+    const told = telling(watcher, this.#onError) // its own fault: neither the graph nor another watcher suffers
+    this.#watchers.add(told)
+    return () => void this.#watchers.delete(told)
   }
 
   /** Takes in what others have committed. */
@@ -403,7 +406,7 @@ export class ProjectGraph {
 
   #apply(drafted: Draft): Commit {
     this.#copy.apply(drafted)
-    this.#options.onCommit?.(drafted.commit)
+    this.#onCommit?.(drafted.commit)
     return drafted.commit
   }
 
@@ -419,13 +422,7 @@ export class ProjectGraph {
   }
 
   #tell(deltas: readonly Delta[]): void {
-    for (const watcher of this.#watchers) {
-      try {
-        watcher(deltas)
-      } catch (error) {
-        this.#onError(error) // its own fault: neither the graph nor another watcher suffers
-      }
-    }
+    for (const watcher of this.#watchers) watcher(deltas)
   }
 
   #setBack(revision: number, how: 'lost' | 'trimmed'): void {

@@ -310,6 +310,23 @@ describe('rules', () => {
     await it.tracker.close()
   })
 
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('nobody home')
+      },
+    ],
+    ['fails later', () => Promise.reject(new Error('nobody home'))],
+  ])('settle all there is where who is told of it %s', async (_, fails) => {
+    const it = await given({ a: 'old', b: 'old' }, { ...GRAPH, onFindings: fails, onReconciled: fails })
+    put(it.root, { a: 'new', b: 'new' })
+    await it.tracker.scan()
+    expect([it.tracker.findings(), readFileSync(join(it.root, 'b'), 'utf8')]).toEqual([[], 'old'])
+    expect(it.errors).toEqual([new Error('nobody home'), new Error('nobody home')])
+    await it.tracker.close()
+  })
+
   it('settle at the next look what was overtaken and is what it was', async () => {
     const it = await disturbed({ 'd/a': 'old' }, GRAPH, removeFolder)
     removeFolder(it.root)

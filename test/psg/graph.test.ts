@@ -403,6 +403,27 @@ describe('psg/graph: several writers', () => {
     }
   })
 
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('its own fault')
+      },
+    ],
+    ['fails later', () => Promise.reject(new Error('its own fault'))],
+  ])('commit as before where who is told of it %s', async (_, fails) => {
+    const { store, clock, context } = await world()
+    const thrown: unknown[] = []
+    const graph = await openGraph(store, context, { clock, onCommit: fails, onError: (error) => thrown.push(error) })
+    await graph.commit([set('context', context, { title: 'x' })], by)
+    const other = await openGraph(store, context, { clock, onError: (error) => thrown.push(error) })
+    other.watch(fails)
+    await graph.commit([set('context', context, { title: 'y' })], by)
+    await other.refresh()
+    expect([graph, other].map((one) => one.get('context', context)?.data.title)).toEqual(['y', 'y'])
+    expect(thrown).toEqual(Array(3).fill(new Error('its own fault')))
+  })
+
   it('are told of what the others commit, and a watcher that throws hurts nobody', async () => {
     const { graph, store, clock, context } = await world()
     const thrown: unknown[] = []
