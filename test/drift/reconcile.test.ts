@@ -21,6 +21,7 @@ import { digestOf } from '../../src/protocol/json.ts'
 import type { FindingRecord } from '../../src/psg/change.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
+import { failingListeners } from '../support/failing-listeners.ts'
 import { drifted, type Files } from './drifted.ts'
 import { given, put } from './given.ts'
 
@@ -310,15 +311,7 @@ describe('rules', () => {
     await it.tracker.close()
   })
 
-  it.each([
-    [
-      'throws',
-      () => {
-        throw new Error('nobody home')
-      },
-    ],
-    ['fails later', () => Promise.reject(new Error('nobody home'))],
-  ])('settle all there is where who is told of it %s', async (_, fails) => {
+  it.each(failingListeners('nobody home'))('settle all there is where who is told of it %s', async (_, fails) => {
     const it = await given({ a: 'old', b: 'old' }, { ...GRAPH, onFindings: fails, onReconciled: fails })
     put(it.root, { a: 'new', b: 'new' })
     await it.tracker.scan()

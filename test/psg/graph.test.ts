@@ -9,6 +9,7 @@ import { INDEX } from '../../src/psg/indexes.ts'
 import { decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
+import { failingListeners } from '../support/failing-listeners.ts'
 import { faultyBackend } from '../support/faulty-backend.ts'
 import {
   actionOf,
@@ -403,15 +404,7 @@ describe('psg/graph: several writers', () => {
     }
   })
 
-  it.each([
-    [
-      'throws',
-      () => {
-        throw new Error('its own fault')
-      },
-    ],
-    ['fails later', () => Promise.reject(new Error('its own fault'))],
-  ])('commit as before where who is told of it %s', async (_, fails) => {
+  it.each(failingListeners('its own fault'))('commit as before where who is told of it %s', async (_, fails) => {
     const { store, clock, context } = await world()
     const thrown: unknown[] = []
     const graph = await openGraph(store, context, { clock, onCommit: fails, onError: (error) => thrown.push(error) })
