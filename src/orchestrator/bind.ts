@@ -56,9 +56,7 @@ export function bindSteps(
       return []
     }
     const path = `bindings.steps.${step.step_id}`
-    const asked = () =>
-      isPromised(spec) ? [{ ...PROMISED, path }] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
-    const wrong = given ? [] : asked()
+    const wrong = given ? [] : resolvedProblems(spec, path)
     problems.push(...wrong)
     if (wrong.length > 0) return []
     problems.push(...bindingProblems(spec, path))
@@ -80,6 +78,10 @@ export function bindSteps(
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound
 }
+
+/** What is wrong with what a resolver gave: a flow's own bindings were looked at with the flow. */
+const resolvedProblems = (spec: BindingSpec, path: string): readonly Problem[] =>
+  isPromised(spec) ? [{ ...PROMISED, path }] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
 
 /** Does a binding depend on who the roles of the project are? */
 export const asksForRoles = (steps: readonly Step[], bindings: Bindings = {}): boolean =>

@@ -67,9 +67,13 @@ const alike = ({ id, keeps, kinds, check }: Rule): Rule => ({ id, keeps, kinds, 
 
 const ALL_RULES = bookOf(new Set())
 
+/** The first stamp that a commit made now may give out, in microseconds: by the clock, but after the last one, whose writer's clock may be ahead. */
+export const nextStamp = ({ clock, stamped }: Pick<Ground, 'clock' | 'stamped'>): number =>
+  Math.max(Math.floor(clock.now() * 1000), stamped + 1)
+
 /** Changes nothing: throws RuleViolation with everything that is wrong, before anything has moved. */
 export function draft(ground: Ground, changes: Changes, options: CommitOptions): Draft {
-  const first = Math.max(Math.floor(ground.clock.now() * 1000), ground.stamped + 1)
+  const first = nextStamp(ground)
   const proposal = new Proposal(ground, changes, options, first)
   refuseIfEmpty(proposal)
   refuseIfBroken(proposal, ground.rules)

@@ -15,7 +15,7 @@ import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
 import { settleWrite } from '../vsl/settle.ts'
 import type { Changes, Commit, CommitOptions, Kind, Node, NodeOf } from './change.ts'
-import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
+import { type Draft, draft, type Ground, named, nextStamp, ruleBook } from './check.ts'
 import { checkGraphOptions } from './check-options.ts'
 import type { Delta } from './delta.ts'
 import { type Document, type DocumentKind, type DocumentOptions, documentOf } from './document.ts'
@@ -127,9 +127,9 @@ export class ProjectGraph {
     return this.#copy.revision
   }
 
-  /** When a commit would be made: by the clock, but after the last one, as far as that is known. Whoever wrote it may have a clock that is ahead. */
+  /** The time by which a commit made now is judged, as far as the last one is known. */
   get now(): number {
-    return Math.max(this.clock.now(), ((this.#copy.stamped ?? 0) + 1) / 1000)
+    return nextStamp({ clock: this.clock, stamped: this.#copy.stamped ?? 0 }) / 1000
   }
 
   /**
