@@ -109,7 +109,6 @@ function flowOf(length: number, after: (at: number) => readonly number[], { opti
   const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
   const context_id = randomUUID()
   const ids = Array.from({ length }, () => randomUUID())
-  const noop = { action_type: 'function', params: { name: 'noop' } }
   return {
     context: { meta, context_id, root: { domain: 'bench', environment: 'ci' }, title: 'A benchmark', status: 'active' },
     plan: {
@@ -121,10 +120,11 @@ function flowOf(length: number, after: (at: number) => readonly number[], { opti
       status: 'draft',
       steps: ids.map((step_id, i) => {
         const dependencies = after(i).map((at) => ids[at]!)
-        return { step_id, description: `s${i}`, status: 'pending' as const, ...(i > 0 && { dependencies }) }
+        const step = { step_id, description: `s${i}`, status: 'pending' as const, agent_role: 'worker' }
+        return i > 0 ? { ...step, dependencies } : step
       }),
     },
-    bindings: { steps: Object.fromEntries(ids.map((id) => [id, noop])) },
+    bindings: { roles: { worker: { action_type: 'function', params: { name: 'noop' } } } },
     ...(options && { options }),
     ...more,
   }
