@@ -1,4 +1,5 @@
 import { Closed } from '../protocol/errors.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 import { type Wakeable, wakeable } from './wakeable.ts'
 
 /** Those who read on as entries come: asleep until the stream they follow, or for the feed any stream, has news. */
@@ -59,7 +60,7 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
           goHome = () => resolve([])
           page.then(resolve, reject)
         })
-      from.signal?.addEventListener('abort', sendHome)
+      const forget = from.signal && onAbort(from.signal, sendHome)
       present.add(sendHome)
       const news = from.follow ? enter(stream) : undefined
       try {
@@ -80,7 +81,7 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
           woken = news.wait(from.signal)
         }
       } finally {
-        from.signal?.removeEventListener('abort', sendHome)
+        forget?.()
         present.delete(sendHome)
         if (news) leave(stream)
       }

@@ -1,3 +1,5 @@
+import { onAbort } from '../protocol/on-abort.ts'
+
 /** Lets followers sleep until there is something to read. */
 export interface Wakeable {
   wake(): void
@@ -20,13 +22,12 @@ export function wakeable(): Wakeable {
     wait(signal) {
       if (ended || signal?.aborted) return Promise.resolve(false)
       return new Promise((resolve) => {
-        const abort = () => settle(false)
         const settle = (woken: boolean) => {
-          signal?.removeEventListener('abort', abort)
+          forget?.()
           sleepers = sleepers.filter((s) => s !== settle)
           resolve(woken)
         }
-        signal?.addEventListener('abort', abort, { once: true })
+        const forget = signal && onAbort(signal, () => settle(false))
         sleepers.push(settle)
       })
     },

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Entry } from '../../src/vsl/backend.ts'
 import { followers } from '../../src/vsl/followers.ts'
 
@@ -22,4 +22,20 @@ it('holds no page that a follower has done with', async () => {
     expect(pages.filter((page) => page.deref() !== undefined).length).toBeLessThanOrEqual(2)
     return
   }
+})
+
+it('lets as many follow as share one signal, and no leak is suspected', async () => {
+  const warned: string[] = []
+  const warn = ({ message }: Error) => void warned.push(message)
+  process.on('warning', warn)
+  onTestFinished(() => void process.off('warning', warn))
+  const enough = new AbortController()
+  const { entries } = followers('the store', async () => undefined)
+  const following = Array.from({ length: 11 }, async () => {
+    for await (const _ of entries('g', async () => [], { follow: true, signal: enough.signal })) expect.unreachable()
+  })
+  await new Promise((resolve) => setImmediate(resolve)) // they are asleep by now, and a warning is told in a turn of its own
+  enough.abort()
+  await Promise.all(following)
+  expect(warned).toEqual([])
 })
