@@ -13,7 +13,7 @@ export interface LeftRuns {
   /** It could neither be taken up nor be ended for that: it is left alone for a while, each time for longer. */
   gaveUp(plan: string): void
   lacking(graph: ProjectGraph, run: Node<'run'>): Lacking | undefined
-  /** Must it be left? The first time that is told. */
+  /** Must it be left? That is told of the first run that something is lacking for, and not of each. */
   leaves(graph: ProjectGraph, run: Node<'run'>): boolean
   /** True while there is no reason to look at the run of a plan again; `head` says how far its context has come. */
   staysAway(plan: string, head: () => Promise<number>): Promise<boolean>
@@ -37,6 +37,8 @@ interface Resting {
 }
 interface Left extends Resting {
   readonly need: Need
+  /** What is lacking. */
+  readonly missing: string
   /** When it has to be ended, which anybody can do. */
   readonly latest: number
   /** Of its context, when it was last found so. */
@@ -46,6 +48,8 @@ interface Left extends Resting {
 export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   const left = new Map<string, Left>()
   const hopeless = new Map<string, Resting>()
+  /** What was told to be lacking: thousands of runs may wait for it. */
+  const told = new Set<string>()
 
   /** Asked at each commit of the context, so it looks at nothing but what the run was left for. */
   const isStillLeft = (graph: ProjectGraph, run: Node<'run'>): boolean => {
@@ -58,16 +62,19 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   function mustLeave(graph: ProjectGraph, run: Node<'run'>): boolean {
     const { plan_id } = run.data
     if (isStillLeft(graph, run)) return true
+    const known = left.get(plan_id)
+    if (known && !layer.lacks(known.need)) told.delete(known.missing) // taken away again it is worth a word
     const found = lackingFor(graph, run, layer)
     if (!found) {
       left.delete(plan_id)
       return false
     }
-    const known = left.get(plan_id)
-    if (!known) onError(leftFor(found.lacking, run.id))
+    const missing = `${found.lacking.what} ${found.lacking.name}`
+    if (!told.has(missing)) onError(leftFor(found.lacking, run.id))
+    told.add(missing)
     const latest = (endingOf(graph, run) ? undefined : latestEnd(run.data)?.due) ?? Number.POSITIVE_INFINITY
     const { revision } = graph
-    left.set(plan_id, { looked: clock.now(), pauseMs: PAUSE_MS, ...known, need: found.need, latest, revision })
+    left.set(plan_id, { looked: clock.now(), pauseMs: PAUSE_MS, ...known, need: found.need, missing, latest, revision })
     return true
   }
 
@@ -124,4 +131,8 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
 }
 
 const leftFor = ({ what, name, step_id }: Lacking, run: string): NotFound =>
-  new NotFound(what, name, `run ${run} is left to a process that has it, for step ${step_id}`)
+  new NotFound(
+    what,
+    name,
+    `run ${run} is left to a process that has it, for step ${step_id}, and so is every other that needs it`,
+  )

@@ -70,12 +70,32 @@ describe('a process that lacks what a run needs', () => {
     const { acquired } = counts
     await passes(clock, 100_000)
     const { length } = unable.errors
-    const message = `there is no function mail; run ${run.run_id} is left to a process that has it, for step ${ids.mail}`
+    const message = `there is no function mail; run ${run.run_id} is left to a process that has it, for step ${ids.mail}, and so is every other that needs it`
     expect(unable.errors).toEqual([new NotFound('function', 'mail', message.split('; ')[1])])
     expect({ length, ...counts }).toMatchObject({ length: 1, commits: 0, acquired })
     expect((await store.head(run.context_id)).revision).toBe(revision)
     expect(await store.acquire(run.context_id, thisHolder('somebody'), 1)).toBeDefined()
     await inTime(clock, unable.close())
+  })
+
+  it('says it once of many runs that need the same, and again when it is there and is taken away', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const mail = { action_type: 'tool_call', params: { tool_name: 'mail.send', tool_args: {} } }
+    const submit = () => desk.submit(flowOf({ send: { binding: mail } }))
+    const first = [await submit(), await submit(), await submit()]
+    const tools = toolRegistry()
+    const worker = await start(having({}, toolAdapter(tools)))
+    await passes(clock, 2_000)
+    expect(await worker.list()).toEqual(Array(3).fill(expect.objectContaining({ lacking: expect.anything() })))
+    expect(worker.errors).toEqual([expect.objectContaining({ what: 'tool', id: 'mail.send' })])
+    tools.register({ name: 'mail.send', description: 'Sends', input: { type: 'object' }, execute: () => 'sent' })
+    for (const run of first) expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    tools.unregister('mail.send')
+    await submit()
+    await until(clock, () => worker.errors.length > 1)
+    expect(worker.errors[1]).toMatchObject({ what: 'tool', id: 'mail.send' })
+    await inTime(clock, Promise.all([desk.close(), worker.close()]))
   })
 
   it('says of the run what it would need, until another process has seen to it', async () => {
