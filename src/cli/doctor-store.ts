@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import type { Backend, Traits } from '../vsl/backend.ts'
 import type { Check } from './doctor.ts'
 import { isMissingStore, MAKES_IT, storeIn } from './missing-store.ts'
@@ -20,6 +21,23 @@ export function checkDurability({ durable, processes }: Traits): Check {
         says: `${says}, but may lose what it has acknowledged`,
         remedy: 'Redis: appendonly yes and appendfsync always; memory: choose sqlite or postgres',
       }
+}
+
+/**
+ * What answers may take nothing all the same: it is out of memory, or has been made read-only. Nothing is left behind. A store for one process was
+ * written to when it was opened.
+ */
+export async function checkWriting(store: Backend, clock: Clock = systemClock): Promise<readonly Check[]> {
+  if (store.traits.processes === 'one') return []
+  const key = `doctor/${clock.uuid()}`
+  try {
+    await store.set(key, null)
+    await store.delete(key)
+    return [{ check: 'writing', verdict: 'ok', says: 'the store takes what is written' }]
+  } catch (error) {
+    const remedy = 'see to that; what runs waits until then, and goes on by itself'
+    return [{ check: 'writing', verdict: 'failed', says: messageOf(error), remedy }]
+  }
 }
 
 /** A store of an older layout was brought up to date by being opened, and one of a newer layout was refused. */

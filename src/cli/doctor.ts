@@ -6,7 +6,7 @@ import { checkBuses } from './doctor-buses.ts'
 import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
-import { checkClock, checkDurability, checkLayout, checkThere } from './doctor-store.ts'
+import { checkClock, checkDurability, checkLayout, checkThere, checkWriting } from './doctor-store.ts'
 import { EXIT, type Io } from './io.ts'
 import { lacksBy } from './lacks-by.ts'
 import type { VerbCall } from './verb.ts'
@@ -54,6 +54,7 @@ async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promis
     const project = await openProject(store)
     return [
       checkDurability(store.traits),
+      ...(await checkWriting(store)),
       await checkLayout(store),
       await checkClock(store),
       await checkIndexes(project),

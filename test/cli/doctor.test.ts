@@ -1,12 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Check } from '../../src/cli/doctor.ts'
 import { checkBuses } from '../../src/cli/doctor-buses.ts'
 import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
-import { checkClock } from '../../src/cli/doctor-store.ts'
+import { checkClock, checkWriting } from '../../src/cli/doctor-store.ts'
 import { lacksBy } from '../../src/cli/lacks-by.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Config } from '../../src/config.ts'
@@ -131,6 +132,29 @@ describe('the store', () => {
     })
     expect(values[0]).toContainEqual({ check: 'migrations', verdict: 'ok', says: 'layout 1, nothing to migrate' })
     expect(values[0]?.find(({ check }) => check === 'clock')).toMatchObject({ verdict: 'ok' })
+  })
+
+  itOnRedis(
+    'is asked to take something, and takes nothing where its memory is full: nothing stays there',
+    async (server) => {
+      const store = await openStore(server.url, { prefix: freshPrefix(), onWarning: () => undefined })
+      const redis = new Redis(server.url)
+      onTestFinished(async () => {
+        await redis.quit()
+        await store.close()
+      })
+      expect(await checkWriting(store)).toEqual([expect.objectContaining({ check: 'writing', verdict: 'ok' })])
+      for await (const [key] of store.scan('', { own: true })) expect.unreachable(key)
+      await redis.config('SET', 'maxmemory', '1mb')
+      const [check] = await checkWriting(store)
+      expect(check).toMatchObject({ verdict: 'failed', says: expect.stringContaining('its memory is full') })
+      await redis.config('SET', 'maxmemory', '0')
+      expect(await checkWriting(store)).toMatchObject([{ verdict: 'ok' }])
+    },
+  )
+
+  it('is not asked where opening it has written already', async () => {
+    expect(await checkWriting(memoryBackend())).toEqual([])
   })
 })
 
