@@ -5,6 +5,7 @@ import { relay } from '../orchestrator/relay.ts'
 import { historyOf } from '../orchestrator/relay-history.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
+import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import type { Door } from './door.ts'
 import { problemOf } from './problem.ts'
@@ -43,7 +44,8 @@ export async function openSockets(
     refuse: (request) => refusal(request, door),
   })
   const holder = thisHolder(systemClock.uuid())
-  const feeding = relay({ store, transport, name: NAME, holder, graceMs, onError })
+  const tellTrouble = sparing(onError, TOLD_AGAIN_MS, systemClock) // it tries again ten times a second for as long as the store is away
+  const feeding = relay({ store, transport, name: NAME, holder, graceMs, onError: tellTrouble })
   return {
     async close() {
       closing.abort()

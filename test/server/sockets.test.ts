@@ -76,6 +76,25 @@ describe('events over WebSocket', () => {
     expect([isRead, heard]).toEqual([false, []])
   })
 
+  it('tell of a store that is away once, however often they try to write down how far they have come', async () => {
+    const away = new Unavailable('the store', 'wait')
+    const { runtime, server } = await serving()
+    await server.close()
+    let tries = 0
+    const commit: Backend['commit'] = async (write) => {
+      if (!write.stream.startsWith('relay/')) return runtime.store.commit(write)
+      tries++
+      throw away
+    }
+    const heard: unknown[] = []
+    const onError = (error: unknown) => heard.push(error)
+    const cut = await serve({ ...runtime, store: { ...runtime.store, commit } }, { port: 0, onError })
+    onTestFinished(() => cut.close())
+    await (await runtime.submit(flowOf({ greet: {} }))).result()
+    await expect.poll(() => tries).toBeGreaterThan(2)
+    expect(heard).toEqual([away])
+  })
+
   it('are refused after a place that the store has not come to, or at which something else happened', async () => {
     const [old, restored] = [await serving(), await serving()]
     for (const { runtime } of [old, old, restored]) await (await runtime.submit(flowOf({ greet: {} }))).result()
