@@ -8,13 +8,9 @@ import type { Handler } from './transport.ts'
 export function dedupe(handler: Handler, options: { readonly limit?: number } = {}): Handler {
   refuseUnlessFit('dedupe', { handler, options }, { handler: needed(method), options: { limit: count } })
   const { limit = 100_000 } = options
-  const handled = new Set<string>() // in the order in which they came: the first is the oldest
+  const handled = latest(limit)
   const inHand = new Map<string, Promise<void>>()
 
-  const remember = (id: string) => {
-    handled.add(id)
-    if (handled.size > limit) handled.delete(handled.values().next().value as string)
-  }
   return async (delivery) => {
     const id = delivery.event.event_id
     for (let first = inHand.get(id); first; first = inHand.get(id)) await first.catch(() => undefined) // its own caller hears of it
@@ -23,9 +19,21 @@ export function dedupe(handler: Handler, options: { readonly limit?: number } = 
     inHand.set(id, work)
     try {
       await work
-      remember(id)
+      handled.add(id)
     } finally {
       inHand.delete(id)
     }
+  }
+}
+
+/** The last ids that were added, and no more of them than this. */
+export function latest(limit: number): { has(id: string): boolean; add(id: string): void } {
+  const ids = new Set<string>() // in the order in which they came: the first is the oldest
+  return {
+    has: (id) => ids.has(id),
+    add(id) {
+      ids.add(id)
+      if (ids.size > limit) ids.delete(ids.values().next().value as string)
+    },
   }
 }

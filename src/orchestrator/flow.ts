@@ -23,8 +23,8 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   /** Carries out the steps; when absent, an InMemoryAEL, which only says that it did. */
   readonly ael?: ActionExecutionLayer | ActionLayer | ((hands: Hands) => ActionLayer)
   /**
-   * Told every event that is committed while the flow runs. Of several calls at once one feeds a bus outside of the process, as its traits say it is;
-   * any other hears an event from each call that it is given to.
+   * Told every event that is committed while the flow runs, once by several calls at once: one of them feeds a bus outside of the process, as its
+   * traits say it is, and of those that are given the same other object whoever comes first.
    */
   readonly bus?: Transport | readonly Transport[]
   /** Cancels the run; while another call with the same runId has it in hand, only the waiting for that. */

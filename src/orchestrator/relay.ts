@@ -231,7 +231,7 @@ export function relay(options: RelayOptions): Relay {
 }
 
 /** Without a promise, all would count as published that may never be. */
-function promised(publishing: Promise<void>, name: string): Promise<void> {
+export function promised(publishing: Promise<void>, name: string): Promise<void> {
   if (isThenable(publishing)) return Promise.resolve(publishing)
   const remedy = 'return a promise that resolves once the bus has the batch'
   throw new Refused(`nobody can know when the bus ${name} has what was published: its publish gives no promise`, remedy)

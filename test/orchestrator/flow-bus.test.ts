@@ -8,7 +8,24 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, contextDocument, newContext, saying } from '../support/agents.ts'
 import { door, inTime } from '../support/on-a-clock.ts'
 
-it('feeds the bus of each of two calls on one store, also where all that a bus can do is publish', async () => {
+interface Heard {
+  readonly bus: Transport
+  readonly ids: string[]
+}
+
+/** A bus that only publishes; what is thrown at it first is what it says of its first batch. */
+function heardBy(refuses?: Error): Heard {
+  const ids: string[] = []
+  let batches = 0
+  const publish = async (batch: readonly Delivery[]) => {
+    if (++batches === 1 && refuses) throw refuses
+    ids.push(...batch.map(({ event }) => event.event_id))
+  }
+  return { bus: { publish } as Transport, ids }
+}
+
+/** What two calls on one store that are under way at once, each with a bus, were told themselves. */
+function twoCalls(buses: readonly Heard[]): Promise<readonly string[][]> {
   const clock = manualClock()
   const store = memoryBackend({ clock })
   const both = door()
@@ -17,18 +34,30 @@ it('feeds the bus of each of two calls on one store, also where all that a bus c
     if (++speaking === 2) both.open()
     return both.opened.then(() => ({ output: { title: 'none' } }))
   }
-  const answers = ['a', 'b'].map(async (runId) => {
-    const heard: string[] = []
-    const publish = async (batch: readonly Delivery[]) => void heard.push(...batch.map(({ event }) => event.event_id))
+  const answers = buses.map(async ({ bus }, i) => {
     const modules = { ...saying({ context: contextDocument(clock) }), plan }
-    const options = call(store, modules, { clock, bus: { publish } as Transport })
-    const { events } = await runSingleAgentFlow({ ...options, runtimeContext: newContext(runId) })
-    return { heard, told: (events as { event_id: string }[]).map((event) => event.event_id) }
+    const options = call(store, modules, { clock, bus, onError: () => undefined })
+    const { events } = await runSingleAgentFlow({ ...options, runtimeContext: newContext(`run ${i}`) })
+    return (events as { event_id: string }[]).map((event) => event.event_id)
   })
-  for (const { heard, told } of await inTime(clock, Promise.all(answers))) {
+  return inTime(clock, Promise.all(answers))
+}
+
+it('feeds the bus of each of two calls on one store, also where all that a bus can do is publish', async () => {
+  const buses = [heardBy(), heardBy()]
+  for (const [i, told] of (await twoCalls(buses)).entries()) {
     expect(told.length).toBeGreaterThan(0)
-    expect(heard).toEqual(expect.arrayContaining(told))
+    expect(buses[i]?.ids).toEqual(expect.arrayContaining(told))
   }
+})
+
+it.each([
+  ['', undefined],
+  [', also where it takes a batch only the second time', new Unavailable('the bus', 'later')],
+])('tells a bus that two calls share each event once%s', async (_, refuses) => {
+  const heard = heardBy(refuses)
+  const told = await twoCalls([heard, heard])
+  expect(heard.ids.toSorted()).toEqual(told.flat().toSorted())
 })
 
 describe('a bus of a flow whose store fails', () => {
