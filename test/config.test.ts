@@ -48,6 +48,19 @@ describe('a config', () => {
     ['a flag that is none', { drift: { watch: 'yes' } }, 'drift.watch', 'must be true or false'],
     ['a list where an object belongs', { models: [] }, 'models', 'must be an object'],
     ['nothing at all', null, '', 'must be an object'],
+    ['functions in a Map', { functions: new Map([['greet', () => 'hello']]) }, 'functions', 'must be a plain object'],
+    ['functions that were not waited for', { functions: import('node:os') }, 'functions', 'must be a plain object'],
+    [
+      'functions that only a class has',
+      {
+        functions: new (class Greetings {
+          greet() {}
+        })(),
+      },
+      'functions',
+      'must be a plain object',
+    ],
+    ['servers in a Map', { mcp: new Map([['a', { command: 'x' }]]) }, 'mcp', 'must be a plain object'],
   ])('refuses %s', (_, given, path, says) => {
     const error = caught(() => mergedConfig(given))
     expect(error).toBeInstanceOf(InvalidInput)

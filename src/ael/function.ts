@@ -1,5 +1,5 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { flag, refuseUnlessFit } from '../protocol/fields.ts'
+import { flag, members, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonGiven, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
@@ -39,9 +39,9 @@ export function functionAdapter(
 ): Adapter {
   checkFunctionOptions(options)
   const { action_type = 'function', executor_kind = 'worker' } = options
-  if (!isObject(functions))
+  if (!members.fits(functions))
     throw new InvalidInput('functions', [
-      { path: '', rule: 'type', message: 'must be an object of functions', found: shown(functions) },
+      { path: '', rule: 'type', message: 'must be a plain object of functions', found: shown(functions) },
     ])
   const known = new Map(Object.entries(functions).map(([name, spec]) => [name, compiled(name, spec)]))
   const found = (params: JsonObject) => known.get(String(params.name))

@@ -1,6 +1,6 @@
 import type { RetryPolicy } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { clock as clocks, timeout } from '../protocol/fields.ts'
+import { clock as clocks, members, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { messageOf } from '../protocol/thrown.ts'
@@ -35,7 +35,8 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[]):
   for (const key of Object.keys(Object(options)))
     if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
   checkContext(runtimeContext, wrong)
-  if (!isObject(modules)) wrong('modules', 'type', 'must be an object of handlers', modules)
+  if (!isObject(modules) || !(isRegistry(modules) || members.fits(modules)))
+    wrong('modules', 'type', 'must be a plain object of handlers', modules)
   else if (!isRegistry(modules))
     for (const [name, handler] of Object.entries(modules))
       if (handler !== undefined && typeof handler !== 'function')

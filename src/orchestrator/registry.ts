@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
+import { members as membersField, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 
 /** Members by name; they come and go while the runtime lives. */
 export interface Registry<Member> {
@@ -16,7 +16,7 @@ export function registry<Member>(
   wrong: (member: unknown) => string | undefined,
   members: { readonly [name: string]: Member | undefined } = {},
 ): Registry<Member> {
-  refuseUnlessFit('registry', { wrong, members }, { wrong: needed(method), members: object })
+  refuseUnlessFit('registry', { wrong, members }, { wrong: needed(method), members: membersField })
   const known = new Map<string, Member>()
   const loaded: Registry<Member> = {
     load(name, member) {

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { isObject } from './json.ts'
+import { isObject, isPlain } from './json.ts'
 import { shown } from './shown.ts'
 
 /** What a member must be. */
@@ -25,6 +25,11 @@ export const text: Field = {
 export const anything: Field = { says: 'anything', fits: () => true }
 export const flag: Field = { says: 'true or false', fits: (value) => typeof value === 'boolean' }
 export const object: Field = { says: 'an object', fits: isObject }
+/** What is read by the names of its members: a Map, a promise or an instance with methods only would count as empty. */
+export const members: Field = {
+  says: 'a plain object',
+  fits: (value) => isObject(value) && (isPlain(value) || Object.keys(value).length > 0),
+}
 export const list: Field = { says: 'a list', fits: Array.isArray }
 export const objects: Field = {
   says: 'a list of objects',
@@ -122,7 +127,9 @@ export function guarded<F extends (...args: never[]) => unknown>(what: string, a
 
 /** Everything that is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
-  if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]
+  const refused = ({ says }: Field) => [{ path: at, rule: 'type', message: `must be ${says}`, found: shown(value) }]
+  if (!isObject(value)) return refused(object)
+  if (fields['*'] && !members.fits(value)) return refused(members)
   const problems: Problem[] = []
   const pathTo = (name: string) => (at === '' ? name : `${at}.${name}`)
   for (const name of Object.keys(fields)) {

@@ -73,6 +73,7 @@ adapterContract('function', async (): Promise<AdapterRig> => {
 describe('functionAdapter', () => {
   it('refuses what is not a function, by name', () => {
     expect(() => functionAdapter(null as never)).toThrow(InvalidInput)
+    expect(() => functionAdapter(new Map([['greet', () => 'hello']]) as never)).toThrow(/must be a plain object/)
     expect(() => functionAdapter({ broken: 7 as never })).toThrow(InvalidInput)
     expect(() => functionAdapter({ broken: 7 as never })).toThrow(/broken must be a function/)
   })

@@ -646,6 +646,7 @@ describe('a call that cannot be one', () => {
       'readable',
     ],
     ['no modules', { ...good(), modules: undefined }, 'modules', 'type'],
+    ['modules in a Map', { ...good(), modules: new Map(Object.entries(good().modules)) }, 'modules', 'type'],
     ['a module that is no function', { ...good(), modules: { plan: 7 } }, 'modules.plan', 'type'],
     ['no store', { ...good(), vsl: { get() {} } }, 'vsl', 'store'],
     ['a layer that executes nothing', { ...good(), ael: {} }, 'ael.execute', 'type'],
