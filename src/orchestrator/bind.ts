@@ -1,9 +1,10 @@
 import type { ExecutorKind } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import { isPromised, PROMISED } from '../ael/promised.ts'
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { problemsIn } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { messageOf } from '../protocol/thrown.ts'
 import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
@@ -45,7 +46,7 @@ export function bindSteps(
       })
   const bound = steps.flatMap((step, i) => {
     const given = bindings.steps?.[step.step_id] ?? bindingOfRole(bindings, step.agent_role, roleOf)
-    const spec = given ?? resolve?.(step)
+    const spec = given ?? (resolve && resolved(resolve, step, i))
     if (!spec) {
       const who = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
       problems.push({
@@ -77,6 +78,17 @@ export function bindSteps(
     })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound
+}
+
+/** What a resolver says. What it throws that is no error of ours would not tell about which step it was asked. */
+function resolved(resolve: Resolver, step: Step, i: number): BindingSpec | undefined {
+  try {
+    return resolve(step)
+  } catch (cause) {
+    if (cause instanceof MplpError) throw cause
+    const message = `has no binding: the resolver failed for step ${step.step_id} (${step.description}): ${messageOf(cause)}`
+    throw new InvalidInput('flow', [{ path: `plan.steps[${i}]`, rule: 'binding', message }], { cause })
+  }
 }
 
 /** What is wrong with what a resolver gave: a flow's own bindings were looked at with the flow. */

@@ -831,6 +831,19 @@ describe('bad input', () => {
     await runtime.close()
   })
 
+  it('names the step of which a resolver throws', async () => {
+    const cause = new Error('no table')
+    const resolve = () => {
+      throw cause
+    }
+    const runtime = await runtimeOf({}, { resolve })
+    const { bindings: _, ...unbound } = chainOf(1)
+    const message = expect.stringContaining('the resolver failed for step')
+    const problem = { path: 'plan.steps[0]', rule: 'binding', message }
+    await expect(runtime.submit(unbound)).rejects.toMatchObject({ code: 'invalid_input', problems: [problem], cause })
+    await runtime.close()
+  })
+
   it('names the step that nobody can execute', async () => {
     const runtime = await runtimeOf({})
     const { bindings: _, ...unbound } = chainOf(1)
