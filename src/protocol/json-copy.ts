@@ -105,5 +105,6 @@ function refuseLoss(value: object): void {
   )
 }
 
-const flaw = (cause: unknown): string =>
-  cause instanceof Untold ? cause.message : 'throws when it is read; give a copy of what it holds'
+/** Said of what threw while it was copied. */
+export const UNREADABLE = 'throws when it is read; give a copy of what it holds'
+const flaw = (cause: unknown): string => (cause instanceof Untold ? cause.message : UNREADABLE)

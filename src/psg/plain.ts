@@ -1,5 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { isPlain, type Json, recordFor, setMember } from '../protocol/json.ts'
+import { UNREADABLE } from '../protocol/json-copy.ts'
 import { endless, MOST_LEVELS, type Way } from '../protocol/levels.ts'
 import { shown } from '../protocol/shown.ts'
 
@@ -26,7 +27,7 @@ function refusing(value: unknown, path: string, subject: string, most: number): 
   } catch (error) {
     if (error instanceof NotJson) throw refused(subject, pathOf(way, path), error.message)
     if (error instanceof TooDeep) throw tooDeep(value, way, path, subject, most)
-    throw error
+    throw unreadable(subject, pathOf(way, path), error)
   }
 }
 
@@ -92,12 +93,10 @@ function copiedObject(object: object, way: Way | undefined, levels: number): { [
   const names = Object.keys(object)
   const copy = recordFor<Json>(names)
   for (const name of names) {
-    const member = (object as { [name: string]: unknown })[name]
-    if (member === undefined) continue
     way?.push(name)
-    const kept = copied(member, way, levels)
+    const member = (object as { [name: string]: unknown })[name]
+    if (member !== undefined) setMember(copy, name, copied(member, way, levels))
     way?.pop()
-    setMember(copy, name, kept)
   }
   return copy
 }
@@ -108,3 +107,5 @@ const joined = (path: string, part: string | number): string =>
 
 const refused = (subject: string, path: string, found: string): InvalidInput =>
   new InvalidInput(subject, [{ path, rule: 'json', message: 'is not JSON', found }])
+const unreadable = (subject: string, path: string, cause: unknown): InvalidInput =>
+  new InvalidInput(subject, [{ path, rule: 'json', message: UNREADABLE }], { cause })

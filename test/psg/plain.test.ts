@@ -1,8 +1,25 @@
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/protocol/json.ts'
-import { sameJson } from '../../src/psg/plain.ts'
+import { plain, sameJson } from '../../src/psg/plain.ts'
 
 const parsed = (text: string): Json => JSON.parse(text)
+
+describe('psg: a copy', () => {
+  const boom = new Error('boom')
+  const thrown = () => {
+    throw boom
+  }
+  it.each([
+    ['a member', { a: [{}, Object.defineProperty({}, 'b', { get: thrown, enumerable: true })] }, 'args.a[1].b'],
+    ['a list', [Object.defineProperty([], 0, { get: thrown, enumerable: true })], 'args[0]'],
+    ['what stands for another object', { a: new Proxy({}, { ownKeys: thrown }) }, 'args.a'],
+  ])('names the place of %s that throws when it is read', (_, value, path) => {
+    const message = 'throws when it is read; give a copy of what it holds'
+    expect(() => plain(value, 'args', 'flow')).toThrow(
+      expect.objectContaining({ code: 'invalid_input', problems: [{ path, rule: 'json', message }], cause: boom }),
+    )
+  })
+})
 
 describe('psg: two values', () => {
   it.each([
