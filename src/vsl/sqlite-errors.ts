@@ -33,6 +33,11 @@ export function sqliteError(path: string, error: unknown): unknown {
     const remedy = 'give it the right to, or give the path of another file'
     return new Refused(`${path} may not be read and written by this process`, remedy, { cause: error })
   }
+  if (code === 'MODULE_NOT_FOUND' || code.startsWith('ERR_DLOPEN')) {
+    const remedy =
+      'install the packages on the system that runs them, with the optional ones; under --permission, give --allow-addons too; or take another store'
+    return new Refused(`the driver of ${store}, libsql, cannot be loaded`, remedy, { cause: error })
+  }
   // A failed open has no code in this driver; a folder that cannot be made has one of the system's.
   if (code === '' || /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|E[A-Z]+$)/.test(code)) {
     const remedy = 'give a path to a file, in a folder that this process may write to'

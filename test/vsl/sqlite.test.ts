@@ -8,6 +8,7 @@ import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/
 import { digestOf } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { sqliteError } from '../../src/vsl/sqlite-errors.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { farHolder } from '../contracts/backend/holders.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
@@ -448,6 +449,19 @@ describe('an SQLite store of layout 1', () => {
     expect(await backend.forgetBlobs([digestOf('old'), again], 60_000)).toEqual([digestOf('old')]) // nobody knows when it was put
     expect(await collect(backend.blobs())).toEqual([again])
     await backend.close()
+  })
+})
+
+describe('an SQLite store whose driver cannot be loaded', () => {
+  it.each([
+    ['MODULE_NOT_FOUND', 'Cannot find module @libsql/linux-x64-gnu'], // installed with --omit=optional, or on another system
+    ['ERR_DLOPEN_DISABLED', 'Cannot load native addon because loading addons is disabled.'],
+    ['ERR_DLOPEN_FAILED', 'invalid ELF header'],
+  ])('is refused with what helps: %s', (code, message) => {
+    const cause = Object.assign(new Error(message), { code })
+    const refused = sqliteError('state.db', cause)
+    expect(refused).toBeInstanceOf(Refused)
+    expect(refused).toMatchObject({ remedy: expect.stringContaining('install the packages'), cause })
   })
 })
 
