@@ -1,6 +1,7 @@
-import { constants, existsSync } from 'node:fs'
+import { constants } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { DESCRIPTORS, hasDescriptors } from '../protocol/descriptors.ts'
 import { Refused } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import { denied, finalFailure } from './failure.ts'
@@ -74,10 +75,6 @@ interface HeldFolder {
   readonly way: string
   readonly real: string
 }
-
-/** On Linux a path through the descriptor reaches the folder that was opened and checked, even if its name now leads elsewhere. */
-const DESCRIPTORS = '/proc/self/fd'
-const hasDescriptors = existsSync(DESCRIPTORS)
 
 async function heldFolder(folder: string, path: string, inside: (real: string) => boolean): Promise<HeldFolder> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY).catch(noSuchFolder(path))

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import * as fs from 'node:fs'
-import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
+import { constants, type Dirent, type Stats } from 'node:fs'
 import { basename, dirname, join, sep } from 'node:path'
 import { promisify } from 'node:util'
+import { DESCRIPTORS, hasDescriptors } from '../protocol/descriptors.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 
@@ -161,9 +162,6 @@ const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK //
 export const opensNoLinks = Boolean(constants.O_NOFOLLOW)
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-/** On Linux a path through the descriptor reaches what was opened, even if its name now leads elsewhere. */
-const DESCRIPTORS = '/proc/self/fd'
-const hasDescriptors = existsSync(DESCRIPTORS)
 const wayThrough = (fd: number, path: string): string => (hasDescriptors ? `${DESCRIPTORS}/${fd}` : path)
 const realOf = (fd: number, path: string): Promise<string> =>
   hasDescriptors ? disk.readlink(`${DESCRIPTORS}/${fd}`) : disk.realpath(path)

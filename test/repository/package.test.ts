@@ -66,6 +66,13 @@ describe('a project that installed it', () => {
     expect(importAll()).toEqual(MODULES)
   })
 
+  it('imports every export where Node may read no more than the packages', () => {
+    const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+      ? '--permission'
+      : '--experimental-permission'
+    expect(importAll(permission, ...[project, ROOT].map((folder) => `--allow-fs-read=${folder}/`))).toEqual(MODULES)
+  })
+
   it('reads a schema by its path', () => {
     const script = "process.stdout.write(import.meta.resolve('mplp-runtime/schemas/mplp/plan.schema.json'))"
     const path = node('--input-type=module', '-e', script)
@@ -191,13 +198,15 @@ export const adapter = llmAdapter({ providers: { mine, written } })
 `
 
 /** The names whose modules could be loaded and have something to offer. */
-function importAll(): string[] {
+function importAll(...flags: string[]): string[] {
   const script = `
     for (const name of ${JSON.stringify(MODULES)}) {
       const module = await import(name)
       if (Object.keys(module).length > 0) console.log(name)
     }`
-  return node('--input-type=module', '-e', script).trim().split('\n')
+  return node(...flags, '--input-type=module', '-e', script)
+    .trim()
+    .split('\n')
 }
 
 function compile(compilerOptions: object = STRICT): string {
