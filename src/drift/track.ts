@@ -100,7 +100,14 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 
   /** A path that something happened to may be a file, a folder, or have been either. */
   async function stirred(paths: readonly string[]): Promise<void> {
-    if (paths.includes('')) return void (await scanned())
+    // In a folder that was replaced, which '' stands for, rules may have been too.
+    if (paths.some((path) => path === '' || desk.select.isRules(path))) {
+      await scanned()
+      if (!watching) return
+      await watching.anew() // a folder that belongs by the new rules is not watched yet
+      await scanned()
+      return
+    }
     const files = new Set(paths)
     const folders: string[] = []
     const gone = new Set<string>()
@@ -112,12 +119,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     if (gone.size > 0)
       for (const path of known(desk).paths()) if (foldersOf(path).some((folder) => gone.has(folder))) files.add(path)
     await notice([...files])
-    if (paths.some((path) => desk.select.isRules(path))) {
-      await scanned()
-      if (!watching) return
-      await watching.anew() // a folder that belongs by the new rules is not watched yet
-      await scanned()
-    } else if (folders.length > 0) await scanned({ folders })
+    if (folders.length > 0) await scanned({ folders })
   }
 
   let watching: Watching | undefined

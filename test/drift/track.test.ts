@@ -336,6 +336,19 @@ describe('noticing', () => {
     await it.tracker.close()
   })
 
+  it('sees it also when a folder was replaced at the same time, as git does that changes branches', async () => {
+    const it = await watched({ '.gitignore': 'out/\n', 'out/a': '1', 'src/b': '2' })
+    renameSync(join(it.root, 'src'), join(it.root, 'lib'))
+    put(it.root, { '.gitignore': '\n', 'src/c': '3' })
+    const before = ['added out/a', 'added src/c', 'modified .gitignore', 'renamed src/b lib/b']
+    expect(await settled(it, before)).toEqual(before)
+    await it.tracker.idle()
+    put(it.root, { 'out/d': '4' })
+    const wanted = ['added out/a', 'added out/d', ...before.slice(1)]
+    expect(await settled(it, wanted)).toEqual(wanted)
+    await it.tracker.close()
+  })
+
   it('sees what happens in new folders, renamed ones and deleted ones', async () => {
     const it = await watched({ 'src/a': '1', 'src/deep/b': '2', 'old/c': '3' })
     put(it.root, { 'new/er/x': 'x' })
