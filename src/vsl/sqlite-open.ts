@@ -1,5 +1,5 @@
-import { accessSync, constants, statSync } from 'node:fs'
-import { basename, dirname, sep } from 'node:path'
+import { accessSync, constants, statSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, sep } from 'node:path'
 import type libsql from 'libsql'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
@@ -59,18 +59,23 @@ const MIGRATIONS: readonly string[] = [
   'ALTER TABLE blobs ADD COLUMN put_at INTEGER NOT NULL DEFAULT 0;',
 ]
 
-/** Makes the folder and nothing else; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */
+/** Makes the folder, and in one that is ours nothing but what keeps it out of git; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */
 export function connect(path: string, create: boolean): Database {
   try {
     refuseIfTooLong(path)
     refuseIfBereft(path)
     if (!create && fileAt(path) === '') throw new NotFound('store', path)
     const Libsql = required('libsql') as typeof libsql
-    makeFolder(dirname(path))
+    makeOwnFolder(dirname(path))
     return new Libsql(path, { timeout: BLOCKING_MS })
   } catch (error) {
     throw sqliteError(path, error)
   }
+}
+
+/** A store that git keeps is gone, or an older one, after a checkout or a stash. What else a folder of another name is for, we do not know. */
+function makeOwnFolder(folder: string): void {
+  if (makeFolder(folder) !== undefined && basename(folder) === '.mplp') writeFileSync(join(folder, '.gitignore'), '*\n')
 }
 
 /** SQLite takes 512, and the file system 255 for a name; both need some for the names of the files beside it. */

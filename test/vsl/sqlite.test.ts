@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -62,6 +63,20 @@ describe('an SQLite store', () => {
     await backend.commit(append('g', 0))
     await backend.close()
     expect(existsSync(path)).toBe(true)
+  })
+
+  it('keeps the folder .mplp that it makes out of git, which would put it away with a stash, and no other', async () => {
+    const project = tempFolder()
+    const git = (...args: string[]) => execFileSync('git', args, { cwd: project, encoding: 'utf8' })
+    git('init', '-q')
+    for (const folder of ['.mplp', 'data']) {
+      const store = await sqliteBackend({ path: join(project, folder, 'state.db') })
+      await store.close()
+    }
+    expect(git('status', '--porcelain')).toBe('?? data/\n')
+    writeFileSync(join(project, '.mplp/.gitignore'), '# ours\n')
+    await (await sqliteBackend({ path: join(project, '.mplp/state.db') })).close()
+    expect(readFileSync(join(project, '.mplp/.gitignore'), 'utf8')).toBe('# ours\n')
   })
 
   it('is all in its one file once it is closed', async () => {
