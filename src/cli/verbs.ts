@@ -154,7 +154,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'pause <id>',
-    says: 'stop a run at its next boundary',
+    says: 'stop a run at its next boundary, and its children with it',
     examples: ['mplp pause 3f0c…'],
     load: () => import('./pause.ts'),
   },

@@ -1,7 +1,7 @@
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
-import { byPlace } from '../psg/node.ts'
+import { byPlace, ofKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
 
 /** A child that has not ended, and where it is. */
@@ -18,6 +18,12 @@ export function childrenIn({ state }: ProjectGraph, plan: string): readonly stri
   const submitted = [...(state.plan(plan)?.children.values() ?? [])].flatMap((children) => [...children.values()])
   return [...new Set(submitted.sort(byPlace).map(({ data }) => data.run_id))] // a turn that is handed out again finds those of the first
 }
+
+/** Those that go with the actions which have submitted them: what is completed has left its own. */
+export const childrenWaitedFor = (graph: ProjectGraph, plan: string): readonly string[] =>
+  [...ofKind(graph.state.nodesOf(plan), 'action')].flatMap((action) =>
+    action.data.status === 'completed' ? [] : childrenOf(graph, action),
+  )
 
 /** Which of these runs have not ended, and which are not there: they are about to be, or were refused. Costs two questions, however many they are. */
 export async function childrenUnderWay(

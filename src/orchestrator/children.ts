@@ -10,10 +10,11 @@ import { type Project, upToDate } from '../psg/project.ts'
 import { land } from './land.ts'
 import type { Flight, LiveRun } from './live.ts'
 import type { Mine } from './mine.ts'
-import { storeRequest } from './requests.ts'
+import { storeRequest, withParent } from './requests.ts'
 import type { RunHandle } from './run.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow, chosenRun } from './submit-check.ts'
+import { isUndecided } from './waiting-runs.ts'
 
 export interface ChildrenOptions {
   readonly project: () => Project
@@ -74,7 +75,18 @@ export function childRuns(options: ChildrenOptions): Children {
     }
     const submitted = ours(await run.patiently(() => options.submit(flow, parent), signal))
     if (signal.aborted && (await isOrphan({ parent }))) await cancel(id, action_id)
+    else await run.patiently(() => pauseWith(run, id), signal)
     return submitted
+  }
+
+  /** Whoever has asked to pause its parent may not have met it yet. */
+  async function pauseWith(run: LiveRun, id: string): Promise<void> {
+    await run.graph.refresh()
+    const { requested, pausing } = run.graph.get('run', run.id)!.data
+    const found = (requested === undefined ? pausing : requested === 'pause') && (await options.locate(id))
+    if (!found || isUndecided(found.graph, id)) return
+    const by = { actor: 'runtime', reason: withParent(run.id, 'pause') }
+    if ((await storeRequest(found, 'pause', by)) && !isClosing()) void look(found.graph.id)
   }
 
   const cancel: Children['cancel'] = async (id, action_id) => {

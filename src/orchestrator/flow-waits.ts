@@ -24,8 +24,8 @@ export async function waitsFor(
     })
   if (graph.get('plan', plan_id)?.data.status === 'draft')
     return new FlowFailure('APPROVAL_REJECTED', `plan ${plan_id} was rejected: propose it again, or cancel it`)
-  const { phase, options = {} } = graph.get('run', run_id)?.data ?? {}
-  if (phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
+  const { phase, pausing, options = {} } = graph.get('run', run_id)?.data ?? {}
+  if (phase === 'paused' || pausing) return new FlowFailure('PAUSED', `run ${run_id} is paused`)
   const held = heldUpBy(graph, options)
   if (held) {
     const why = `${held.by} ${held.id}, now ${held.status},`

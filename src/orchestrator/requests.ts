@@ -31,5 +31,9 @@ const CANCELLED: Withdrawn = {
   reason: 'user_cancel',
 }
 
+/** Why a child is asked for what its parent was asked for. */
+export const withParent = (parent: string, requested: 'pause' | 'resume'): string =>
+  `run ${parent}, whose child it is, is to ${requested}`
+
 export const refused = (wish: string, rule: string, message: string): InvalidInput =>
   new InvalidInput(wish, [{ path: 'run', rule, message }])

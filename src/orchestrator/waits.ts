@@ -24,7 +24,7 @@ export interface Wait {
   }
   /** The name of a signal that somebody from outside has to give. */
   readonly signal?: string
-  /** The child, or the child of a child, that waits for it; or that is waited for itself, where it is paused. */
+  /** The child, or the child of a child, that waits for it; or that is waited for itself, where it is paused and its parent is not. */
   readonly child?: { readonly run_id: string; readonly plan_id: string; readonly context_id: string }
   readonly isPaused?: true
   /** People have turned its plan down. */
@@ -39,6 +39,8 @@ export interface Wait {
  */
 export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: string): Promise<readonly Wait[]> {
   const own = waitsOf(graph, plan)
+  const { phase, pausing } = runUnderWay(graph, plan) ?? {}
+  const isPaused = phase === 'paused' || pausing === true
   const { underWay } = await childrenUnderWay(
     project.store,
     own.flatMap(({ children = [] }) => children),
@@ -47,7 +49,7 @@ export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: st
     const theirs = await allOf(
       children.flatMap((child) => underWay.get(child) ?? []),
       CONTEXTS_AT_ONCE,
-      (child) => waitsOfChild(project, child),
+      (child) => waitsOfChild(project, child, isPaused),
     )
     const isBehindAll = theirs.length > 0 && theirs.every((waits) => waits !== undefined)
     return [...(isBehindAll ? [] : [wait]), ...theirs.flatMap((waits) => waits ?? [])]
@@ -59,15 +61,21 @@ export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: st
 async function waitsOfChild(
   project: Project,
   { run_id, graph, group }: ChildUnderWay,
+  isWithParent: boolean,
 ): Promise<readonly Wait[] | undefined> {
   const theirs = await upToDate(project, { graph, group })
   const run = theirs.get('run', run_id)
   if (!run || (await standingOf({ project }, theirs, run)) !== 'still') return undefined
   const child = { run_id, plan_id: group, context_id: graph }
-  if (run.data.phase === 'paused') return [{ what: `the child ${run_id}, which is paused`, child, isPaused: true }]
+  const whose = { ...(!isWithParent && { child }), isPaused: true } as const // with its parent it also goes on
+  if (run.data.phase === 'paused') return [{ what: `the child ${run_id}, which is paused`, ...whose }]
   const waits = await allWaitsOf(project, theirs, group)
   if (waits.length === 0) return [{ what: `the child ${run_id}`, child }]
-  return waits.map((wait) => ({ child, ...wait, what: `the child ${run_id}: ${wait.what}` }))
+  return waits.map((wait) => ({
+    ...(!(wait.isPaused && isWithParent) && { child }),
+    ...wait,
+    what: `the child ${run_id}: ${wait.what}`,
+  }))
 }
 
 interface OwnWait extends Wait {

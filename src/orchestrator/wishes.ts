@@ -1,22 +1,24 @@
 import { type Clock, LONGEST_WAIT_MS } from '../protocol/clock.ts'
+import { eachOf } from '../protocol/each.ts'
 import { NotFound } from '../protocol/errors.ts'
 import { anything, type Fields, needed, refuseUnlessFit, text, within } from '../protocol/fields.ts'
 import type { JsonGiven } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
-import type { Change, Node } from '../psg/change.ts'
+import type { Change } from '../psg/change.ts'
 import { confirmOf } from '../psg/confirm.ts'
-import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { insist } from '../psg/insist.ts'
 import { type Deciding, decide } from '../psg/moves.ts'
+import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import type { Resolver } from './bind.ts'
+import { childrenUnderWay, childrenWaitedFor } from './children-under-way.ts'
 import { missingBindings, type ProposeOptions, proposedAgain } from './propose-again.ts'
 import { type Question, questionsIn } from './questions.ts'
-import { refused, storeRequest } from './requests.ts'
+import { refused, storeRequest, withParent } from './requests.ts'
 import { isAwaited, refuseUnlessCarried, refuseUnlessTaken } from './signals.ts'
-import { commitStill, woken } from './waiting-runs.ts'
+import { commitStill, isUndecided, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {
@@ -31,12 +33,17 @@ export interface Wishes {
   propose(plan: string, options?: ProposeOptions): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
-  /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
+  /**
+   * At the next boundary, and with it the children that its steps wait for, which `resume` has go on too; not one whose plan is still to be approved.
+   * Throws InvalidInput for a run that has not started, as `resume` does.
+   */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
   /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none is bound to, and for more than 16 MiB. */
   signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
+
+type Located = Parameters<typeof storeRequest>[0]
 
 export interface WishesOptions {
   readonly project: Project
@@ -45,7 +52,7 @@ export interface WishesOptions {
   readonly open: () => void
   /** How a step is executed that was added since the plan was submitted. */
   readonly resolve: Resolver | undefined
-  readonly locateRun: (id: string) => Promise<{ readonly graph: ProjectGraph; readonly run: Node<'run'> }>
+  readonly locateRun: (id: string) => Promise<Located>
   /** Has the context's owner, us if nobody is, look at what was stored. Does not throw. */
   readonly look: (context: string) => Promise<unknown>
 }
@@ -61,10 +68,18 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
 
   async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
     open()
-    const { graph, run } = await locateRun(id)
-    const by = { actor: 'user', reason: `somebody asked to ${requested} the run` }
-    const stored = await storeRequest({ graph, run }, requested, by)
-    if (stored) await look(graph.id)
+    await ask(await locateRun(id), requested, `somebody asked to ${requested} the run`)
+  }
+  async function ask(found: Located, requested: 'cancel' | 'pause' | 'resume', reason: string): Promise<void> {
+    const { graph, run } = found
+    if (!(await storeRequest(found, requested, { actor: 'user', reason }))) return
+    await look(graph.id)
+    if (requested === 'cancel') return // its owner sees to its children
+    const { underWay } = await childrenUnderWay(project.store, childrenWaitedFor(graph, run.group))
+    await eachOf(underWay.keys(), CONTEXTS_AT_ONCE, async (id) => {
+      const child = await locateRun(id)
+      if (!isUndecided(child.graph, id)) await ask(child, requested, withParent(run.id, requested))
+    })
   }
 
   return {

@@ -147,8 +147,8 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       },
     },
     wish('cancel', 'Ends a run: what is under way is told to stop.'),
-    wish('pause', 'Lets what is under way finish and starts nothing more.'),
-    wish('resume', 'Goes on with a paused run.'),
+    wish('pause', 'Lets what is under way finish and starts nothing more, also in its children.'),
+    wish('resume', 'Goes on with a paused run, and with its children.'),
     {
       method: 'POST',
       path: '/runs/:id/rerun',

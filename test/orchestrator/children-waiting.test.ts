@@ -233,7 +233,7 @@ describe('a run whose child waits for somebody', () => {
 })
 
 describe('a parent that is to be paused', () => {
-  it('lets its children go on, and is paused once they have ended', async () => {
+  it('lets what its children have under way end, and is paused once they have ended with it', async () => {
     const next = { noop: { after: ['parent'] } }
     const { clock, first, run, work, flow, child } = await underWay({ next })
     await first.pause(run.run_id)
@@ -247,6 +247,73 @@ describe('a parent that is to be paused', () => {
     await first.resume(run.run_id)
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
     await inTime(clock, first.close())
+  })
+
+  it('has its children, and theirs, begin nothing more until it is resumed, also over a restart', async () => {
+    const { work, slow } = slowly()
+    const middle = childrenOf({ slow: {}, noop: { after: ['slow'] } })
+    const functions = { parent: childrenOf({ middle: {} }), middle, slow }
+    const { clock, runtime, run, start } = await begun(functions)
+    await until(clock, () => work.begun === 1)
+    await runtime.pause(run.run_id)
+    work.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const phases = async ({ list }: Runtime) => (await list()).map(({ phase }) => phase).sort()
+    expect(await phases(runtime)).toEqual(['paused', 'running', 'running'])
+    expect(await waitsOf(runtime, run)).toEqual([{ what: expect.stringMatching(/is paused$/), isPaused: true }])
+    await inTime(clock, runtime.close())
+
+    const second = await start(having(functions, clock))
+    await passes(clock, 3_000)
+    expect(await phases(second)).toEqual(['paused', 'paused', 'paused'])
+    const again = await second.get(run.run_id)
+    expect(await waitsOf(second, again)).toEqual([{ what: expect.stringMatching(/is paused$/), isPaused: true }])
+    await second.resume(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ status: 'completed' })
+    await inTime(clock, second.close())
+  })
+
+  it('pauses a child that a step submits only then, and leaves one that nobody has allowed to start', async () => {
+    const { work, slow } = slowly()
+    const parent: FunctionSpec = async (args, call) => {
+      await slow(args, call)
+      const flow = (steps: { readonly [name: string]: StepSpec }, more: Parameters<typeof flowOf>[1], name: string) =>
+        call.child(flowOf(steps, { ...more, chosen: { run: uuidOf(`${call.idempotency_key} ${name}`) } }))
+      const late = flow(SIGNALLED, {}, 'child')
+      const ended = await Promise.all([late, flow({ noop: {} }, { approval: { roles: ['lead'] } }, 'asked')])
+      return ended.map(({ status }) => status)
+    }
+    const { clock, runtime, run, child, flow } = await begun({ parent })
+    await until(clock, () => work.begun === 1)
+    await runtime.pause(run.run_id)
+    await passes(clock, 200)
+    work.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect((await runtime.get(child)).phase).toBe('paused')
+    const [question] = await runtime.waiting()
+    await runtime.pause(run.run_id)
+    await runtime.decide(question!.confirm.confirm_id, YES)
+    await runtime.resume(run.run_id)
+    await runtime.signal(child, 'go')
+    const { outputs } = await inTime(clock, run.result())
+    expect(outputs[flow.plan.steps[0]!.step_id]).toEqual(['completed', 'completed'])
+    await inTime(clock, runtime.close())
+  })
+
+  it('leaves alone a child whose step has not waited for it', async () => {
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      void child(flowOf(SIGNALLED, { chosen: { run: uuidOf(`${idempotency_key} child`) } })).catch(() => undefined)
+      return 'gone on'
+    }
+    const { clock, runtime, run, child } = await begun(
+      { parent },
+      { parent: {}, last: { after: ['parent'], binding: { action_type: 'wait', params: { signal: 'end' } } } },
+    )
+    await passes(clock, 1_000)
+    await runtime.pause(run.run_id)
+    await passes(clock, 1_000)
+    expect([run.phase, (await runtime.get(child)).phase]).toEqual(['paused', 'waiting'])
+    await inTime(clock, runtime.close())
   })
 
   it('rests before that, where they wait for somebody', async () => {
