@@ -556,7 +556,7 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
 })
 
 describe('a run whose child asks', { timeout: PATIENT }, () => {
-  function withParent(asks: JsonObject) {
+  function withParent(asks: JsonObject, more: JsonObject = {}) {
     const folder = tempFolder()
     const functions = '{ greet: () => 1, parent: async (flow, { child }) => (await child(flow)).status }'
     writeFileSync(
@@ -565,7 +565,7 @@ describe('a run whose child asks', { timeout: PATIENT }, () => {
     )
     const child = flowOf({ greet: { binding: asks } }, { chosen: { run: uuidOf('a child') } })
     const params = { name: 'parent', args: { ...child } as unknown as JsonObject }
-    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ parent: { binding: { params } } })))
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ parent: { binding: { params, ...more } } })))
     return { folder, child: uuidOf('a child'), plan: child.plan.plan_id }
   }
   const LEAD = { approval: { roles: ['lead'] } }
@@ -589,6 +589,23 @@ describe('a run whose child asks', { timeout: PATIENT }, () => {
   it('is approved by the one who runs its parent, if asked to', async () => {
     const { code, values } = await hereJson<Ran>(withParent(LEAD).folder, ['run', 'flow.json', '--approve', 'lead'])
     expect({ code, status: values[0]!.status }).toEqual({ code: 0, status: 'completed' })
+  })
+
+  it('is not taken back with its parent, and who takes that back is told so, unless the step says how', async () => {
+    const inverse = { action_type: 'function', params: { name: 'greet' } }
+    const { folder, child } = withParent({})
+    expect((await mplpHere(folder, ['run', 'flow.json'])).code).toBe(0)
+    const { values } = await hereJson<{ parent: { run_id: string } }>(folder, ['show', child])
+    const { run_id } = values[0]!.parent
+    const told = await mplpHere(folder, ['rollback', run_id, '--dry-run'])
+    expect(told.err).toBe(
+      `mplp: what its children did stays: mplp show ${run_id} names them, and each is taken back by itself\n`,
+    )
+    expect((await mplpHere(folder, ['rollback', child, '--dry-run'])).err).toBe('')
+
+    const other = withParent({}, { inverse })
+    const { values: ran } = await hereJson<Ran>(other.folder, ['run', 'flow.json'])
+    expect((await mplpHere(other.folder, ['rollback', ran[0]!.plan_id, '--dry-run'])).err).toBe('')
   })
 
   it('ends with 2 and says which run is to be given the signal', async () => {
