@@ -1,3 +1,4 @@
+import { isToRest } from '../orchestrator/requests.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { gateOf, rolesLeft } from '../psg/confirm.ts'
@@ -38,9 +39,10 @@ async function nextOf(
   }
   if (await graph.find('finding', target_id))
     return ['who watches the folder sees to it; where nobody does, mplp drift scan does']
-  const hasRun = graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun !== undefined
-  if (!hasRun) return []
-  return status === 'rejected' && target_type === 'plan'
-    ? [`its plan is a draft: ${askingAgain(target_id)}`]
+  const run = graph.get('run', graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun ?? '')
+  if (!run) return []
+  if (status === 'rejected' && target_type === 'plan') return [`its plan is a draft: ${askingAgain(target_id)}`]
+  return isToRest(run.data)
+    ? [`its run is paused: mplp resume ${run.data.plan_id} has it go on`]
     : ['its worker goes on; where there is none, mplp resume does']
 }

@@ -10,7 +10,7 @@ import { type Project, upToDate } from '../psg/project.ts'
 import { land } from './land.ts'
 import type { Flight, LiveRun } from './live.ts'
 import type { Mine } from './mine.ts'
-import { storeRequest, withParent } from './requests.ts'
+import { isToRest, storeRequest, withParent } from './requests.ts'
 import type { RunHandle } from './run.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow, chosenRun } from './submit-check.ts'
@@ -82,8 +82,7 @@ export function childRuns(options: ChildrenOptions): Children {
   /** Whoever has asked to pause its parent may not have met it yet. */
   async function pauseWith(run: LiveRun, id: string): Promise<void> {
     await run.graph.refresh()
-    const { requested, pausing } = run.graph.get('run', run.id)!.data
-    const found = (requested === undefined ? pausing : requested === 'pause') && (await options.locate(id))
+    const found = isToRest(run.graph.get('run', run.id)!.data) && (await options.locate(id))
     if (!found || isUndecided(found.graph, id)) return
     const by = { actor: 'runtime', reason: withParent(run.id, 'pause') }
     if ((await storeRequest(found, 'pause', by)) && !isClosing()) void look(found.graph.id)

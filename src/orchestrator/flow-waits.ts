@@ -2,6 +2,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
 import { FlowFailure } from './flow.ts'
 import { comesBack, heldUpBy } from './held-up.ts'
+import { isToRest } from './requests.ts'
 import type { RunHandle } from './run.ts'
 import { allWaitsOf } from './waits.ts'
 
@@ -24,9 +25,9 @@ export async function waitsFor(
     })
   if (graph.get('plan', plan_id)?.data.status === 'draft')
     return new FlowFailure('APPROVAL_REJECTED', `plan ${plan_id} was rejected: propose it again, or cancel it`)
-  const { phase, pausing, options = {} } = graph.get('run', run_id)?.data ?? {}
-  if (phase === 'paused' || pausing) return new FlowFailure('PAUSED', `run ${run_id} is paused`)
-  const held = heldUpBy(graph, options)
+  const run = graph.get('run', run_id)?.data
+  if (run && isToRest(run)) return new FlowFailure('PAUSED', `run ${run_id} is paused`)
+  const held = heldUpBy(graph, run?.options ?? {})
   if (held) {
     const why = `${held.by} ${held.id}, now ${held.status},`
     const says = comesBack(held) ? `goes on when ${why} is active` : `goes on no more: ${why} stays so; cancel the run`

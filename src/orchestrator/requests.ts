@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import type { Change, CommitOptions, Node } from '../psg/change.ts'
+import type { Change, CommitOptions, Node, Run } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
@@ -30,6 +30,10 @@ const CANCELLED: Withdrawn = {
   error: { code: 'cancelled', message: 'the run was cancelled before it started' },
   reason: 'user_cancel',
 }
+
+/** Does a run begin nothing more until somebody resumes it, by what was last asked of it? */
+export const isToRest = ({ requested, phase, pausing }: Run): boolean =>
+  requested === undefined ? phase === 'paused' || pausing === true : requested === 'pause'
 
 /** Why a child is asked for what its parent was asked for. */
 export const withParent = (parent: string, requested: 'pause' | 'resume'): string =>

@@ -9,6 +9,7 @@ import type { BindingSpec } from './bind.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
 import { comesBack, heldUpBy } from './held-up.ts'
 import type { RunOptions } from './live.ts'
+import { isToRest } from './requests.ts'
 import { openSignals } from './signals.ts'
 import { standingOf } from './standing.ts'
 
@@ -39,8 +40,8 @@ export interface Wait {
  */
 export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: string): Promise<readonly Wait[]> {
   const own = waitsOf(graph, plan)
-  const { phase, pausing } = runUnderWay(graph, plan) ?? {}
-  const isPaused = phase === 'paused' || pausing === true
+  const run = runUnderWay(graph, plan)
+  const isPaused = run !== undefined && isToRest(run)
   const { underWay } = await childrenUnderWay(
     project.store,
     own.flatMap(({ children = [] }) => children),

@@ -472,6 +472,17 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     )
   })
 
+  it('says after an answer that the run is paused, or is to be: no worker goes on with it then', async () => {
+    const folder = tempFolder()
+    const one = { action_type: 'wait', params: { ms: 1 }, approval: 'ask' }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Asks', steps: { one } }))
+    const [{ confirms, plan_id }] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values as [Ran]
+    await mplpHere(folder, ['pause', plan_id])
+    const { out } = await mplpHere(folder, ['confirm', 'approve', confirms[0]!])
+    expect(out).toBe(`${confirms[0]} is approved; its run is paused: mplp resume ${plan_id} has it go on\n`)
+    expect(await hereJson(folder, ['resume', plan_id])).toMatchObject({ code: 0 })
+  })
+
   it('is decided in a role that has a name', async () => {
     const folder = withFlow({ reason: 'really?' })
     const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
