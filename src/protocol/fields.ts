@@ -125,7 +125,10 @@ export function guarded<F extends (...args: never[]) => unknown>(what: string, a
   }) as F
 }
 
-/** Everything that is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
+/** Of so many problems each is told; what is wrong throughout would be compared with what is right for minutes. */
+const MOST_PROBLEMS = 100
+
+/** What is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
   const refused = ({ says }: Field) => [{ path: at, rule: 'type', message: `must be ${says}`, found: shown(value) }]
   if (!isObject(value)) return refused(object)
@@ -138,6 +141,7 @@ export function problemsIn(value: unknown, fields: Fields, at: string): readonly
       problems.push({ path: pathTo(name), rule: 'required', message: 'is missing' })
   }
   for (const name of Object.keys(value)) {
+    if (problems.length >= MOST_PROBLEMS) break
     const found = value[name]
     const field = Object.hasOwn(fields, name) ? fields[name]! : fields['*']
     if (field === undefined) {

@@ -27,3 +27,8 @@ it('suggests the known name that is meant, and does not measure one that cannot 
   const long = 'x'.repeat(100_000)
   expect(notKnown(`${long}y`, [long])).toBe('is not known')
 })
+
+it('tells a hundred of a great many problems', () => {
+  const many = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`k${i}`, 1]))
+  expect(problemsIn({ options: many }, { options: { deadline: text } }, '')).toHaveLength(100)
+})
