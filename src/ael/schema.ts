@@ -5,6 +5,7 @@ import { fullFormats } from '../protocol/formats.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { required } from '../protocol/required.ts'
 import { shown, shownPath } from '../protocol/shown.ts'
+import { CutShort, cutShort } from './cut-short.ts'
 import { finalFailure, passingFailure, toActionError } from './failure.ts'
 import { isThenable } from './promised.ts'
 
@@ -114,13 +115,39 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   if (known !== undefined) return known
   const json: JsonObject = asJson(path, () => JSON.parse(text))
   const validate = compile(json, path)
+  const isQuick = text.length <= QUICK_CHARACTERS && !SLOW_WORDS.test(text)
   const made: CompiledSchema = {
-    problems: (value) => (validate(value) ? [] : named(validate.errors ?? [], value)),
+    problems(value) {
+      const fits = isQuick && isSmall(value) ? validate(value) : inTime(() => validate(value), path)
+      return fits ? [] : named(validate.errors ?? [], value)
+    },
     json,
   }
   if (compiled.size >= MOST_COMPILED) compiled.clear()
   compiled.set(text, made)
   return made
+}
+
+/** With these, or where both schema and value are large, there is no telling how long it takes: others may have written either. */
+const SLOW_WORDS = /"(?:format|pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/
+const QUICK_CHARACTERS = 16_384
+const FEW_PARTS = 4_096
+/** All else waits meanwhile: below the time after which others take our runs for left, and before problems by the million fill the memory. */
+const [COMPILED_MS, VALIDATED_MS] = [5_000, 2_000]
+
+function inTime<T>(validate: () => T, path: string): T {
+  try {
+    return cutShort(VALIDATED_MS, validate)
+  } catch (error) {
+    throw error instanceof CutShort ? finalFailure(`${path}: its schema ${error.message}`, { cause: error }) : error
+  }
+}
+
+function isSmall(value: unknown): boolean {
+  let left = FEW_PARTS
+  const fits = (part: unknown): boolean =>
+    --left >= 0 && (typeof part !== 'object' || part === null || Object.values(part).every(fits))
+  return fits(value)
 }
 
 /** What comes from code may hold functions, or itself. */
@@ -132,7 +159,8 @@ function asJson<T>(path: string, read: () => T): T {
   }
 }
 
-const OPTIONS = { strict: false, allErrors: true, logger: false } as const
+/** Without `inlineRefs`: what is referred to a thousand times would be compiled as often. */
+const OPTIONS = { strict: false, allErrors: true, logger: false, inlineRefs: false } as const
 // Half of what a runtime without schemas of its own would load: it comes with the first one.
 const draft7 = once(() => {
   const { Ajv } = required('ajv') as typeof import('ajv')
@@ -147,7 +175,7 @@ const draft2020 = once(() => {
 function compile({ $async: _, ...given }: JsonObject, path: string): ValidateFunction {
   const [ajv, schema] = isDraft7(given) ? [draft7(), { ...given, $schema: DRAFT_7 }] : [draft2020(), given]
   try {
-    return ajv.compile(schema)
+    return cutShort(COMPILED_MS, () => ajv.compile(schema))
   } catch (error) {
     throw refused(path, `does not compile: ${error instanceof Error ? error.message : 'unknown reason'}`)
   } finally {

@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { compileSchema } from '../../src/ael/schema.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+
+const many = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
+
+describe('compileSchema', () => {
+  const twice = (i: number): [string, JsonObject] => {
+    const next = { $ref: `#/$defs/at${i + 1}` }
+    return [`at${i}`, { anyOf: [next, { ...next, minLength: 1 }] }]
+  }
+  it.each<[string, JsonObject, unknown]>([
+    ['a pattern that backtracks', { pattern: '^(a+)+$' }, `${'a'.repeat(34)}!`],
+    [
+      'references that double',
+      { ...twice(0)[1], $defs: Object.fromEntries([...many(40, twice), ['at40', { type: 'string' }]]) },
+      7,
+    ],
+    [
+      'a large list that fits none of many',
+      { items: { anyOf: many(20, (i) => ({ const: `${i}` })) } },
+      Array(1_000_000).fill(7),
+    ],
+  ])('gives up on %s: whoever wrote schema or value keeps the process from nothing else', (_, schema, value) => {
+    const { problems } = compileSchema(schema, 'it.output')
+    expect(() => problems(value)).toThrow(/it\.output: its schema took longer/)
+    expect(compileSchema({ type: 'string' }, 'it.output').problems(7)).toHaveLength(1)
+  })
+
+  it('compiles what is referred to hundreds of times only once', () => {
+    const properties = Object.fromEntries(many(300, (i) => [`p${i}`, { $ref: '#/$defs/one' }] as const))
+    const one = { anyOf: many(300, (i) => ({ const: i })) }
+    const { problems } = compileSchema({ properties, $defs: { one } } as JsonObject, 'it.input')
+    expect(problems({ p7: 299 })).toEqual([])
+    expect(problems({ p7: 'x' })).toHaveLength(100)
+  })
+
+  it('refuses a schema that takes too long to compile', () => {
+    const properties = Object.fromEntries(many(60_000, (i) => [`p${i}`, { type: 'string', minLength: 1 }] as const))
+    expect(() => compileSchema({ properties } as JsonObject, 'it.input')).toThrow(/took longer/)
+  })
+})
