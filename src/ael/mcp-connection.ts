@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { Closed, InvalidInput } from '../protocol/errors.ts'
@@ -56,9 +57,10 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
   }
 
   /** A server may offer other tools than before, after a restart or when it says so. Nothing goes before it is known what comes. */
-  const relist = (found: readonly McpTool[], from: Promise<McpLink>) => {
-    if (closed || current !== from) return
-    const usable = usableOf(found.map((tool) => toolOf(tool, options, use)))
+  const relist = async (found: readonly McpTool[], from: Promise<McpLink>) => {
+    const isOver = () => closed || current !== from
+    const usable = await usableOf(found, isOver)
+    if (isOver()) return
     for (const { name } of usable) if (!isOurs(name)) refuseIfTaken(tools, name)
     unlist()
     for (const tool of usable) {
@@ -73,19 +75,21 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     listed.clear()
   }
 
-  /** One odd tool must not take the others away: it is told and left out. */
-  const usableOf = (offered: readonly Tool[]): readonly Tool[] => {
+  /** One odd tool must not take the others away: it is told and left out. Making thousands takes seconds, which others must not wait. */
+  const usableOf = async (found: readonly McpTool[], isOver: () => boolean): Promise<readonly Tool[]> => {
     const trial = toolRegistry()
-    return offered.filter((tool) => {
+    for (const offered of found) {
+      await nextTurn()
+      if (isOver()) break
+      const tool = toolOf(offered, options, use)
       try {
         trial.register(tool)
-        return true
       } catch (error) {
         if (!(error instanceof InvalidInput)) throw error
         options.onError(leftOut(tool.name, error.problems, error))
-        return false
       }
-    })
+    }
+    return trial.list()
   }
 
   const use: Use = async (tool, args, call) => outputOf(await answered(tool, args, call), tool)

@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
+import { type Json, roughBytes } from '../protocol/json.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
 import { finalFrom, timedOut } from './failure.ts'
@@ -37,7 +38,10 @@ export interface McpLink {
 }
 
 /** `found` is told the tools, at the start and when the server says that they are others. */
-export async function openLink(options: McpLinkOptions, found: (tools: readonly McpTool[]) => void): Promise<McpLink> {
+export async function openLink(
+  options: McpLinkOptions,
+  found: (tools: readonly McpTool[]) => Promise<void>,
+): Promise<McpLink> {
   const { namespace, startMs, clock, onError } = options
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
@@ -106,6 +110,7 @@ async function toolsOf(client: Client, { namespace, startMs, clock, onError }: M
   const { PaginatedResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
   const found: McpTool[] = []
   const cursors = new Set<string>()
+  let [offers, bytes] = [0, 0]
   const until = clock.now() + startMs
   for (let cursor: string | undefined; ; ) {
     const params = cursor === undefined ? {} : { cursor }
@@ -113,6 +118,9 @@ async function toolsOf(client: Client, { namespace, startMs, clock, onError }: M
     if (timeout <= 0) throw timedOut(`listing the tools of ${namespace}`, startMs)
     const page = await client.request({ method: 'tools/list', params }, PaginatedResultSchema, { timeout })
     if (!Array.isArray(page.tools)) throw new Error('its list of tools is none')
+    offers += page.tools.length
+    bytes += roughBytes(page.tools as readonly Json[])
+    if (offers > MOST_TOOLS || bytes > MOST_BYTES) throw new Error(TOO_MANY)
     for (const offered of page.tools as readonly unknown[]) {
       const { data, error } = ToolSchema.safeParse(offered)
       if (data) found.push(data)
@@ -125,6 +133,10 @@ async function toolsOf(client: Client, { namespace, startMs, clock, onError }: M
   }
 }
 const MOST_PAGES = 1_000
+/** All of a list is held at once, and each tool of it takes its time to be made. */
+const MOST_TOOLS = 10_000
+const MOST_BYTES = 64 * 1024 * 1024
+const TOO_MANY = 'its list of tools is larger than 10,000 tools or 64 MiB'
 
 /** A tool that nobody can use. */
 export const leftOut = (tool: string, problems: readonly Problem[], cause: unknown): InvalidInput =>

@@ -580,6 +580,59 @@ describe('mcpAdapter with a URL', () => {
     expect(pages).toBe(2)
   })
 
+  const offering = (count: number, description: string) => {
+    const offered = Array.from({ length: count }, (_, i) => ({
+      name: `t${i}`,
+      description,
+      inputSchema: { type: 'object' },
+    }))
+    let pages = 0
+    instead = ({ asks, id }, response) => {
+      if (asks !== 'tools/list') return false
+      const result = { tools: offered, nextCursor: `${++pages}` }
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+      return true
+    }
+    return () => pages
+  }
+  it.each([
+    ['tools', 4_000, '', 3],
+    ['bytes', 1, 'x'.repeat(9_000_000), 8],
+  ])('takes no list of tools that has too many %s, whatever its pages are', async (_, count, description, read) => {
+    const pages = offering(count, description)
+    await expect(start()).rejects.toMatchObject({
+      message: expect.stringContaining('larger than 10,000 tools or 64 MiB'),
+    })
+    expect(pages()).toBe(read)
+    expect(tools.list()).toEqual([])
+  })
+
+  it('lets everything else go on while it makes many tools', async () => {
+    let turn = 0
+    const turning = setInterval(() => turn++, 0)
+    onTestFinished(() => clearInterval(turning))
+    const met = new Set<number>()
+    const policy = () => {
+      met.add(turn)
+      return 'ask' as const
+    }
+    instead = ({ asks, id }, response) => {
+      if (asks !== 'tools/list') return false
+      const made = Array.from({ length: 2_000 }, (_, i) => ({
+        name: `t${i}`,
+        inputSchema: { type: 'object', properties: { [`p${i}`]: { type: 'string' } } },
+      }))
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { tools: made } }))
+      return true
+    }
+    await start({ policy })
+    expect(tools.list()).toHaveLength(2_000)
+    expect(met.size).toBeGreaterThan(10)
+  })
+
   it('says that nobody is there, and that it may pass', async () => {
     const { url } = server
     await server.close()
