@@ -1,3 +1,4 @@
+import { realpath } from 'node:fs/promises'
 import type { ChildFlow, DeltaSource } from './ael/adapter.ts'
 import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
@@ -10,7 +11,7 @@ import { CONFIG_KEYS, type Config, type EffectiveConfig, effectiveConfig, merged
 import { inConfig } from './config-check.ts'
 import { adaptersOf, toolsOf } from './configured-adapters.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
-import { checkFolder, openProjectFolder } from './folder.ts'
+import { checkFolder, keptFromFlows, openProjectFolder } from './folder.ts'
 import { callsUnderWay } from './orchestrator/calls.ts'
 import { closeInTurn, type Part } from './orchestrator/close-in-turn.ts'
 import type { RunOptions } from './orchestrator/live.ts'
@@ -116,7 +117,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const folder =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift({ close: folder.close, on: 'the folder', leaves: 'what its files have come to' })
-    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, onError })
+    const root = folder?.root ?? (await realpath('.'))
+    const isKeptOut = await keptFromFlows(root, whole)
+    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, root, isKeptOut, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
     const closeLayer = () => (layer ? layer.close() : closeAdapters()) // a layer that was refused closes nothing
@@ -145,7 +148,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         const child: NonNullable<Hands['child']> = (flow, request) =>
           hands.child!(withDefaults(flow, whole.run), request)
         foundBlobs(hands.blobs!)
-        layer = actionLayer({ ...hands, child, clock, adapters, ...limits })
+        layer = actionLayer({ ...hands, child, clock, adapters, secrets: ownSecrets(whole), ...limits })
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),
@@ -259,4 +262,9 @@ async function inTurn(steps: readonly (() => unknown)[]): Promise<void> {
       failures.push(error)
     }
   if (failures.length > 0) throw failures[0]
+}
+
+/** What a config holds that lets others in: a flow may read the file, and whoever may read sees its outputs. */
+function ownSecrets({ server, encryption_key = [] }: Config): readonly string[] {
+  return [...[encryption_key].flat(), ...(server?.tokens ?? []).map(({ token }) => token)]
 }

@@ -10,6 +10,14 @@ import { retold } from './protocol/retold.ts'
 import { pathUnder } from './protocol/under.ts'
 import { checkStoreUrl } from './vsl/vsl.ts'
 
+/** The first of them that is there is read. */
+export const CONFIG_FILES: readonly string[] = [
+  'mplp.config.ts',
+  'mplp.config.js',
+  'mplp.config.mjs',
+  'mplp.config.json',
+]
+
 /** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
 export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server = {} }: Config): readonly Problem[] => [
   ...problemsOf(typeof vsl === 'string' ? vsl : undefined, checkStoreUrl, () => 'vsl'),

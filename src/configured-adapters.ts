@@ -1,4 +1,3 @@
-import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import type { Blobs } from './ael/layer.ts'
 import type { LlmOptions, Provider } from './ael/llm.ts'
@@ -16,6 +15,9 @@ interface Parts {
   readonly blobs: Promise<Blobs>
   readonly clock: Clock
   readonly folder: ProjectFolder | undefined
+  /** Where file actions stay within: the folder's root, if there is one. */
+  readonly root: string
+  readonly isKeptOut: (path: string) => boolean
   readonly onError: (error: unknown) => void
 }
 
@@ -30,7 +32,7 @@ export async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
 /** What carries out the actions that a config knows of; those of one's own come beside them. */
 export async function adaptersOf(
   config: Config,
-  { tools, blobs: found, clock, folder, onError }: Parts,
+  { tools, blobs: found, clock, folder, root, isKeptOut, onError }: Parts,
 ): Promise<readonly Adapter[]> {
   const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
@@ -47,9 +49,10 @@ export async function adaptersOf(
     get: async (digest: Digest, signal?: AbortSignal) => (await found).get(digest, signal),
   }
   if (folder) {
-    const { root, staleCheck, mayWrite, tracked } = folder
+    const { staleCheck, tracked } = folder
+    const mayWrite = async (path: string) => !isKeptOut(path) && (await folder.mayWrite(path))
     adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })))
-  } else adapters.push(await fileAdapter({ root: resolve('.'), blobs, clock }))
+  } else adapters.push(await fileAdapter({ root, blobs, clock, mayWrite: (path) => !isKeptOut(path) }))
   if (config.models) {
     const { llmAdapter } = await import('./ael/llm.ts')
     const providers = await Promise.all(

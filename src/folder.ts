@@ -1,7 +1,7 @@
 import { realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { type Config, effectiveConfig } from './config.ts'
-import { inConfig } from './config-check.ts'
+import { CONFIG_FILES, inConfig } from './config-check.ts'
 import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
 import { below } from './protocol/below.ts'
 import { InvalidInput } from './protocol/errors.ts'
@@ -72,13 +72,28 @@ async function realFolder(folder: string): Promise<string> {
 
 /** The store's own files: to watch them would be to write about every writing. */
 async function ownPatterns(root: string, config: Config): Promise<readonly string[]> {
+  const literal = (await storeIn(root, config))?.replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
+  return literal === undefined ? [] : [...STORE_ENDS, '/**'].map((end) => literal + end)
+}
+
+/** By their whole names: a store called state must not take statement.md with it. */
+const STORE_ENDS = ['', '-journal', '-shm', '-wal']
+
+/** Where the store lies in a folder, if it does. */
+async function storeIn(root: string, config: Config): Promise<string | undefined> {
   const { vsl } = effectiveConfig(config)
   const path = typeof vsl === 'string' ? storePath(vsl) : undefined
-  if (path === undefined) return []
+  if (path === undefined) return undefined
   const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
-  const inside = below(root, join(folder, basename(path)))
-  if (inside === undefined) return []
-  const literal = inside.replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
-  // By their whole names: a store called state must not take statement.md with it.
-  return ['', '-journal', '-shm', '-wal', '/**'].map((end) => literal + end)
+  return below(root, join(folder, basename(path)))
+}
+
+/**
+ * What of a folder no flow may change, by real paths: the store, in which it could destroy every run and forge an answer of people's, and the config,
+ * which says what flows may do.
+ */
+export async function keptFromFlows(root: string, config: Config): Promise<(path: string) => boolean> {
+  const store = await storeIn(root, config)
+  const own = new Set([...CONFIG_FILES, ...(store === undefined ? [] : STORE_ENDS.map((end) => store + end))])
+  return (path) => own.has(path) || (store !== undefined && path.startsWith(`${store}/`))
 }

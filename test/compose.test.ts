@@ -849,6 +849,50 @@ describe('a runtime from a config', () => {
     for (const [path, text] of Object.entries(files)) expect(readFileSync(join(root, path), 'utf8')).toBe(text)
   })
 
+  it.each([
+    ['sqlite', 'state', true],
+    ['file', 'state/journal', true],
+    ['sqlite', 'state', false],
+  ])(
+    'lets no flow write into its %s store at %s, nor its config, with a root (%s) or without',
+    async (kind, path, isHeld) => {
+      const root = tempFolder()
+      const before = process.cwd()
+      onTestFinished(() => process.chdir(before))
+      process.chdir(root)
+      writeFileSync(join(root, 'mplp.config.json'), '{}')
+      symlinkSync('mplp.config.json', join(root, 'link'))
+      const runtime = await openRuntime({ vsl: `${kind}:./state`, ...(isHeld && { root }) })
+      onTestFinished(() => runtime.close())
+      const done = async (params: JsonObject) =>
+        (await runtime.submit(flowOf({ a: { binding: { action_type: 'file_operation', params } } }))).result()
+      for (const params of [
+        { operation: 'write', path, content: 'forged' },
+        { operation: 'move', path, to: 'stolen' },
+        { operation: 'write', path: 'mplp.config.json', content: '{ "server": {} }' },
+        { operation: 'write', path: 'link', content: '{ "server": {} }' },
+        { operation: 'write', path: 'mplp.config.mjs', content: 'evil()' },
+      ])
+        expect(await done(params), params.path).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
+      expect(await done({ operation: 'write', path: 'statement.md', content: 'a' })).toMatchObject({
+        status: 'completed',
+      })
+    },
+  )
+
+  it('shows no flow the tokens and keys of its config', async () => {
+    const root = tempFolder()
+    const [token, key] = ['a-token-that-may-everything', Buffer.alloc(32, 7).toString('base64')]
+    const config = { encryption_key: [key], server: { tokens: [{ token, roles: ['admin' as const] }] } }
+    writeFileSync(join(root, 'mplp.config.json'), JSON.stringify(config))
+    const runtime = await openRuntime({ vsl: 'memory:', root, ...config })
+    onTestFinished(() => runtime.close())
+    const read = { action_type: 'file_operation', params: { operation: 'read', path: 'mplp.config.json' } }
+    const result = JSON.stringify(await (await runtime.submit(flowOf({ a: { binding: read } }))).result())
+    expect(result).toContain('[redacted]')
+    for (const secret of [token, key]) expect(result).not.toContain(secret)
+  })
+
   it('leaves installed packages out of the folder, unless the config says what is left out instead', async () => {
     const root = tempFolder()
     mkdirSync(join(root, 'node_modules/a'), { recursive: true })

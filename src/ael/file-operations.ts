@@ -177,7 +177,8 @@ async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject, sign
 
 /** Asked of the place and not of the name: links may lead from one to the other. */
 async function refuseIfKeptOut({ mayWrite }: Desk, { path }: Named): Promise<void> {
-  if (mayWrite && !(await mayWrite(path))) throw denied(`${path} is kept out by the ignore rules`)
+  if (mayWrite && !(await mayWrite(path)))
+    throw denied(`${path} is kept out by the ignore rules, or is the runtime’s own`)
 }
 
 async function refuseIfStale(

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { CONFIG_FILES } from '../config-check.ts'
 import { EXCLUDED } from '../drift/select.ts'
 import type { NamedFlow } from '../orchestrator/named-flow.ts'
 import { Refused } from '../protocol/errors.ts'
 import { EXIT } from './io.ts'
-import { CONFIG_FILES } from './load-config.ts'
 import type { VerbCall } from './verb.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {

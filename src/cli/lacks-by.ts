@@ -11,7 +11,8 @@ export async function lacksBy({ mcp = {}, adapters = [], ...config }: Config): P
   const { toolAdapter } = await import('../ael/tool.ts')
   const tools = await toolsOf(config)
   const never = new Promise<never>(() => undefined) // nothing is carried out, so no store is needed
-  const parts = { tools, blobs: never, clock: systemClock, folder: undefined, onError: warn }
+  const files = { folder: undefined, root: '.', isKeptOut: () => true }
+  const parts = { tools, blobs: never, clock: systemClock, onError: warn, ...files }
   const layer = actionLayer({
     adapters: [
       ...(await adaptersOf(config, parts)),

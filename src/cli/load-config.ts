@@ -1,12 +1,10 @@
 import { access } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { type Config, checkConfig, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
+import { CONFIG_FILES } from '../config-check.ts'
 import { retold } from '../protocol/retold.ts'
 import { storePath } from '../vsl/vsl.ts'
 import { readValue } from './read-value.ts'
-
-/** The first of them that is there is read. */
-export const CONFIG_FILES = ['mplp.config.ts', 'mplp.config.js', 'mplp.config.mjs', 'mplp.config.json']
 
 /** File, then environment, then flags; later ones win. Paths in the file count from its folder, those in variables and flags from the working directory. */
 export async function loadConfig(
