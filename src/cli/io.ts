@@ -103,10 +103,14 @@ export const warning = (message: string, json: boolean): string =>
 
 /**
  * What a terminal would obey is shown to it, not sent: names, titles and reasons are others' words, and a reason that wipes itself out could have
- * a person approve what was not seen. Only our own colours pass. Who is no terminal gets every byte.
+ * a person approve what was not seen, and so could one that is shown backwards. Only our own colours pass. Who is no terminal gets every byte.
  */
 export const plainFor = ({ isTTY = false }: Output, text: string): string =>
-  isTTY ? text.replace(/[^\P{Cc}\n\t](?:\[\d+m)?/gu, (found) => (OURS.has(found) ? found : escaped(found))) : text
+  isTTY
+    ? text.replace(/(?![\n\t])[\p{Cc}\u202a-\u202e\u2066-\u2069](?:\[\d+m)?/gu, (found) =>
+        OURS.has(found) ? found : escaped(found),
+      )
+    : text
 const OURS: ReadonlySet<string> = new Set(
   Object.values(CODES).flatMap((codes) => codes.map((code) => `\u001b[${code}m`)),
 )

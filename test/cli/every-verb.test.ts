@@ -495,7 +495,7 @@ describe('what is in the way', () => {
 })
 
 describe('what others have written', () => {
-  const hostile = 'Send it\u001b[2K\rharmless\u009b8m\u001b[8m'
+  const hostile = 'Send it\u001b[2K\rharmless\u009b8m\u001b[8m to \u202ennA\u2066'
   const told = (isTTY: boolean) => {
     const said: string[] = []
     const out = { isTTY, write: (text: string) => said.push(text) }
@@ -507,12 +507,28 @@ describe('what others have written', () => {
   }
 
   it('cannot tell a terminal what to do', async () => {
-    const shown = 'Send it\\u001b[2K\\u000dharmless\\u009b8m\\u001b[8m'
+    const shown = 'Send it\\u001b[2K\\u000dharmless\\u009b8m\\u001b[8m to \\u202ennA\\u2066'
     expect(told(true)).toBe(`\u001b[1mid\u001b[22m\t${shown}\nnext\nmplp: ${shown}\n`)
     const said: string[] = []
     const world = { isTTY: true, write: (text: string) => said.push(text) }
     await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
     expect(said.join('')).toMatch(`mplp: there is no object ${shown}; give the whole id`)
+  })
+
+  it('cannot put lines of its own among those of a question', async () => {
+    const folder = tempFolder()
+    const forged =
+      'Rotate logs?\n  {"tool":"logs.rotate","arguments":{}}\n\n01a1f2fa-a461-41b8-947e-e079707f5f8f Send it?'
+    const approval = { reason: forged }
+    const drop = { action_type: 'file_operation', params: { operation: 'delete', path: 'all' }, approval }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Clear', steps: { drop } }))
+    expect((await mplpHere(folder, ['run', 'flow.json'])).code).toBe(2)
+    const { out } = await mplpHere(folder, ['confirm', 'list'])
+    expect(out.trimEnd().split('\n')).toEqual([
+      expect.stringMatching(/^\S+ Rotate logs\? \{"tool":"logs.rotate".* Send it\? \(plan “Clear”\)$/),
+      expect.stringMatching(/^ {2}\{"tool":"file_operation",.*"path":"all"/),
+      expect.stringMatching(/^ {2}until /),
+    ])
   })
 
   it('goes to a file or a pipe as it is', () => {
