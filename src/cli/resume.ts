@@ -1,5 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { lackingFor } from '../orchestrator/lacking.ts'
+import { isOverdue } from '../orchestrator/standing.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { RunError } from '../protocol/run-error.ts'
@@ -83,8 +84,9 @@ function lacksFor({ layer }: ComposedRuntime, graph: ProjectGraph, run: Node<'ru
 }
 
 /** When a run needs a worker: 0 is now; `undefined`: not before somebody else has come. */
-function wakesAt({ run: { data }, waits }: OpenRun): number | undefined {
+function wakesAt({ graph, run: { id, data }, waits }: OpenRun): number | undefined {
   if (data.requested !== undefined || (data.phase !== 'waiting' && data.phase !== 'paused')) return 0
+  if (isOverdue(graph, id)) return 0
   const dues = waits.flatMap(({ due }) => due ?? [])
   return dues.length === 0 ? undefined : Math.min(...dues)
 }

@@ -10,7 +10,7 @@ import { eventsIn } from '../psg/told.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { resultOf, runHasEnded } from './result.ts'
-import { needsSomebody, type Standing } from './standing.ts'
+import { isOverdue, needsSomebody, type Standing } from './standing.ts'
 import type { Placeless } from './without-place.ts'
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
@@ -184,7 +184,8 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       for (;;) {
         if (await runHasEnded(graph, run_id, plan_id)) return 'ended'
         const from = graph.revision
-        const isStill = needsSomebody(graph, node) || (hands.isAlone && hands.lacking() !== undefined)
+        const needs = needsSomebody(graph, node) && !isOverdue(graph, run_id)
+        const isStill = needs || (hands.isAlone && hands.lacking() !== undefined)
         if (isStill && !isPausing(graph, run_id)) return 'waiting'
         const standing = isStill ? 'goes_on' : await hands.standing()
         signal?.throwIfAborted()

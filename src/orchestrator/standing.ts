@@ -1,4 +1,4 @@
-import type { Node } from '../psg/change.ts'
+import type { Node, Timer } from '../psg/change.ts'
 import { isUnanswered } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
@@ -57,6 +57,15 @@ export function needsSomebody(graph: ProjectGraph, { id }: Pick<Node<'run'>, 'id
   if (phase === 'running')
     return !ending && heldUpBy(graph, options) !== undefined && actionsUnderWay(graph, plan_id).length === 0
   return phase === 'waiting' && !wakesByItself(graph, plan_id)
+}
+
+/** Is a time over that was set for a run which is laid down, so that it goes on, or ends, with whoever works? While it is paused, only that of the run itself counts. */
+export function isOverdue(graph: ProjectGraph, id: string): boolean {
+  const { phase, plan_id } = graph.get('run', id)!.data
+  if (phase !== 'waiting' && phase !== 'paused') return false
+  const isOver = ({ due, purpose }: Timer) =>
+    Date.parse(due) <= graph.clock.now() && (phase === 'waiting' || purpose === 'deadline')
+  return openTimers(graph, plan_id).some(({ data }) => isOver(data))
 }
 
 /** Most have none, and need not be gone through. */

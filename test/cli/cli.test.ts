@@ -404,6 +404,30 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect(out).toBe('nothing more waits for a person\n')
   })
 
+  it('is over once its time is, also where mplp resume is the only worker, and so is a wait for a signal', async () => {
+    const folder = tempFolder()
+    const clock = { ...systemClock, now: () => systemClock.now() - 3_600_000 }
+    const runtime = await openRuntime({ vsl: `sqlite:${join(folder, '.mplp/state.db')}` }, { clock })
+    const wait = { action_type: 'wait', params: { ms: 1 } }
+    const approval = { expires_ms: 60_000 }
+    const signalled = { action_type: 'wait', params: { signal: 'go' }, timeout_ms: 60_000, on_failure: 'skip' } as const
+    const flows = [
+      flowOf({ one: { binding: wait } }, { approval }),
+      flowOf({ one: { binding: { ...wait, approval } } }),
+      flowOf({ one: { binding: signalled } }),
+      flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }),
+    ]
+    for (const flow of flows) await (await runtime.submit(flow)).rest()
+    await runtime.close()
+    const resumed = await hereJson<{ resumed: { plan_id: string; status: string }[]; waiting: string[] }>(folder, [
+      'resume',
+    ])
+    const [given] = resumed.values
+    const statuses = flows.map(({ plan }) => given!.resumed.find(({ plan_id }) => plan_id === plan.plan_id)?.status)
+    expect(statuses).toEqual(['cancelled', 'failed', 'completed', undefined])
+    expect(given!.waiting).toEqual([flows[3]!.plan.plan_id])
+  })
+
   it('is listed by nobody once nobody can answer in time any more, though its run is paused and does not take that in', async () => {
     const folder = tempFolder()
     const clock = { ...systemClock, now: () => systemClock.now() - 3_600_000 }
