@@ -1,25 +1,35 @@
+/** Those who wait for one signal. */
+interface Watch {
+  readonly rings: Set<() => void>
+  end(): void
+}
+
 /** One listener per signal, whoever waits: a thousand actions may share one, and Node searches its listeners in a row and warns of ten. */
-const watched = new WeakMap<AbortSignal, Set<() => void>>()
+const watched = new WeakMap<AbortSignal, Watch>()
 
 /** Calls back once the signal is aborted, never at once; what it returns takes the wish back. */
 export function onAbort(signal: AbortSignal, ring: () => void): () => void {
-  const waiting = watched.get(signal) ?? watch(signal)
-  waiting.add(ring)
-  return () => waiting.delete(ring)
+  const { rings, end } = watched.get(signal) ?? watch(signal)
+  rings.add(ring)
+  return () => {
+    if (rings.delete(ring) && rings.size === 0) end()
+  }
 }
 
-function watch(signal: AbortSignal): Set<() => void> {
-  const waiting = new Set<() => void>()
-  watched.set(signal, waiting)
-  signal.addEventListener(
-    'abort',
-    () => {
-      for (const ring of [...waiting]) ring()
-      waiting.clear()
-    },
-    { once: true },
-  )
-  return waiting
+/** Ends with the last who waits: what AbortSignal.any made, Node keeps for as long as it has a listener. */
+function watch(signal: AbortSignal): Watch {
+  const rings = new Set<() => void>()
+  const heard = () => {
+    for (const ring of [...rings]) ring()
+    rings.clear()
+  }
+  const end = () => {
+    signal.removeEventListener('abort', heard)
+    watched.delete(signal)
+  }
+  signal.addEventListener('abort', heard, { once: true })
+  watched.set(signal, { rings, end })
+  return { rings, end }
 }
 
 /** Calls back once the signal is aborted, at once if it is; what it returns takes the wish back. */

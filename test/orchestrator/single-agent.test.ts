@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest'
+import { getEventListeners } from 'node:events'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { memoryTransport } from '../../src/bus/memory.ts'
@@ -279,6 +280,18 @@ describe('a flow that succeeds', () => {
       success: true,
       output: { weather: { sunny: true }, context: 'none', 'weather#2': { sunny: true } },
     })
+  })
+
+  it('leaves no listener on a signal made of several: Node would keep that for good, one of each flow', async () => {
+    const any = vi.spyOn(AbortSignal, 'any')
+    onTestFinished(() => any.mockRestore())
+    const { signal } = new AbortController()
+    const modules = { weather: async () => ({ output: { sunny: true } }) }
+    const options = { flow: { steps: [{ module: 'weather' }] }, signal }
+    expect(await runSingleAgentFlow(call(memoryBackend(), modules, options))).toMatchObject({ success: true })
+    const made = any.mock.results.map(({ value }) => value as AbortSignal)
+    expect(made.length).toBeGreaterThan(0)
+    expect([signal, ...made].flatMap((one) => getEventListeners(one, 'abort'))).toEqual([])
   })
 
   it('hands the flow’s input to each module', async () => {
