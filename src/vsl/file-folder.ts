@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { threadId } from 'node:worker_threads'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { isMissing } from './file-errors.ts'
 import { makeFolderDurably, replaceDurably, TEMPORARY } from './file-sync.ts'
@@ -16,9 +17,10 @@ const UNCHANGED = '* -text\n'
 /** Makes the folder ours if it is new or empty, or throws NotFound unless it may `create`; throws Refused if it is somebody else's. */
 export async function claimFolder(folder: string, create: boolean): Promise<void> {
   if (create) await makeFolderDurably(folder)
+  const names = await namesIn(folder) // before the mark, which whoever makes a store at the same time writes before all that counts
   const found = await markIn(folder)
   if (found === undefined) {
-    const others = (await namesIn(folder)).filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))
+    const others = names.filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))
     if (others.length > 0)
       throw new Refused(
         `${folder} holds other things than a store, ${others[0]} for one`,
@@ -28,7 +30,7 @@ export async function claimFolder(folder: string, create: boolean): Promise<void
     const mark = `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`
     await addLines(join(folder, '.gitignore'), IGNORED)
     await addLines(join(folder, '.gitattributes'), UNCHANGED)
-    await replaceDurably(join(folder, MARK), mark, `.${process.pid}`) // nobody has the folder's lock yet
+    await replaceDurably(join(folder, MARK), mark, unlocked())
   } else if (found.version !== VERSION)
     throw new Refused(
       `${folder} is a store of version ${found.version}, this release knows version ${VERSION}`,
@@ -44,8 +46,12 @@ async function addLines(path: string, lines: string): Promise<void> {
   })
   if (found.endsWith(lines)) return
   const ended = found === '' || found.endsWith('\n') ? found : `${found}\n`
-  await replaceDurably(path, `${ended}${lines}`, `.${process.pid}`)
+  await replaceDurably(path, `${ended}${lines}`, unlocked())
 }
+
+let writings = 0
+/** Nobody has the folder's lock yet: several may write the same, also of one process. */
+const unlocked = (): string => `.${process.pid}-${threadId}-${++writings}`
 
 /** None in a folder that is not there. */
 export async function namesIn(folder: string): Promise<readonly string[]> {

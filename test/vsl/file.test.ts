@@ -225,6 +225,15 @@ describe("a folder that is not a store's", () => {
     }
   })
 
+  it('becomes one for one of several that open it at once in one process, and the others are told so', async () => {
+    const path = freshPath()
+    const all = await Promise.allSettled([opened(path), opened(path), opened(path)])
+    const reasons = all.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    for (const one of all) if (one.status === 'fulfilled') await one.value.close()
+    expect(reasons.length).toBeGreaterThanOrEqual(2)
+    for (const reason of reasons) expect(reason).toBeInstanceOf(Refused)
+  })
+
   it('becomes one when it is empty but for git', async () => {
     const path = freshPath()
     mkdirSync(join(path, '.git'), { recursive: true })
