@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { method, needed, wholeFrom } from '../protocol/fields.ts'
 import type { Digest, Json } from '../protocol/json.ts'
-import { reporter } from '../protocol/reporter.ts'
+import { reporter, sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
 import { textOf } from './check-input.ts'
 import { checkOpening, path as pathField } from './check-options.ts'
@@ -27,9 +27,12 @@ export interface FileOptions {
   readonly clock?: Clock
   /** Journal files are closed at this size. Default 4 MiB. */
   readonly segmentBytes?: number
-  /** Told when an object file cannot be written, room not be given back, or a lock not be taken away. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
+  /** Told, of the same once a minute, when an object file cannot be written, room not be given back, or a lock not be taken away. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
   readonly onError?: (error: unknown) => void
 }
+
+/** What all its files lack together: which of them met it first is nothing to tell. */
+const SHARED: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EMFILE', 'ENFILE'])
 
 const OWN = { path: needed(pathField), segmentBytes: wholeFrom(1), onError: method }
 
@@ -42,8 +45,11 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
   const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024 } = options
   const path = resolve(options.path)
   const what = `the file store ${path}`
-  const told = reporter(options.onError)
-  const onError = (error: unknown) => told(fileError((error as NodeJS.ErrnoException).path ?? path, error))
+  const told = sparing(reporter(options.onError), TOLD_AGAIN_MS, clock) // a disk that is full meets every write anew
+  const onError = (error: unknown) => {
+    const { path: file = path, code = '' } = error as NodeJS.ErrnoException
+    told(fileError(SHARED.has(code) ? path : file, error))
+  }
   const folder = await openFolder(path, { create, clock, segmentBytes, onError })
   const { journal, state, values, own } = folder
   const pages = entryPages(journal, state.streams)

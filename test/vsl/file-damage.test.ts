@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt, MplpError, OutcomeUnknown, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
@@ -336,6 +337,22 @@ describe('a damaged file store', () => {
     const again = await opened(path)
     expect(await collect(again.read('g'))).toHaveLength(1)
     await again.close()
+  })
+
+  it('tells once a minute of files that cannot be written, however often it is tried', async () => {
+    const path = freshPath()
+    const errors: unknown[] = []
+    const clock = manualClock()
+    const backend = await opened(path, { clock, segmentBytes: 10, onError: (error) => errors.push(error) })
+    mkdirSync(join(path, 'values'))
+    writeFileSync(join(path, 'values/blocked'), 'a file where a folder must be')
+    const put = async (revision: number) =>
+      backend.commit(write('g', revision, { entry: 1, puts: [['blocked/1', revision]] }))
+    await put(0)
+    await expect.poll(() => errors).toHaveLength(1)
+    await put(1)
+    await backend.close()
+    expect(errors).toHaveLength(1)
   })
 
   it('keeps values whose files cannot be written, and writes them when they can', async () => {
