@@ -62,7 +62,7 @@ export function patrol(options: PatrolOptions): Patrol {
   const stop = new AbortController()
   const ttlMs = options.leaseTtlMs ?? TTL_MS
   const apart = AsyncLocalStorage.snapshot()
-  const forKeepers = { ...options, store, holder, ttlMs, drain: drain.signal, apart }
+  const forKeepers = { ...options, store, holder, ttlMs, drain: drain.signal, apart, onError }
 
   async function look(context: string): Promise<Keeper | undefined> {
     const begun = keepers.get(context)
