@@ -1,10 +1,8 @@
 import type { ComposedRuntime } from '../compose.ts'
-import { childrenOf } from '../orchestrator/children-under-way.ts'
 import type { RollbackReport } from '../orchestrator/rollback.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
 import { counted } from '../protocol/shown.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { ofKind } from '../psg/node.ts'
 import { changeCells } from './changes.ts'
 import { EXIT, table } from './io.ts'
 import { inOneLine } from './outputs.ts'
@@ -22,19 +20,13 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     const { context_id, plan_id } = await runtime.get(args[0]!)
     const graph = await runtime.project.context(context_id)
     await graph.load(plan_id) // steps are told by their names
-    if (leavesChildren(graph, plan_id))
+    if (report.children.length > 0)
       io.warn(`what its children did stays: mplp show ${args[0]} names them, and each is taken back by itself`)
     io.result(report, () => [told(report), ...(options.dryRun ? planned(report.plan, graph) : [])].join('\n'))
     return report.status === 'waiting' ? EXIT.waiting : report.status === 'incomplete' ? EXIT.failed : EXIT.done
   }
   return withRuntime(io, work, { drives: new Set() }) // of runs that have ended
 }
-
-/** Has a step submitted runs, and does not say itself what takes them back? */
-const leavesChildren = (graph: ProjectGraph, plan: string): boolean =>
-  [...ofKind(graph.state.nodesOf(plan), 'action')].some(
-    (action) => action.data.inverse === undefined && childrenOf(graph, action).length > 0,
-  )
 
 /** What would be done, each in a line. */
 function planned({ effects, files, changes }: RollbackReport['plan'], graph: ProjectGraph): readonly string[] {

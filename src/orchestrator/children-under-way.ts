@@ -25,6 +25,12 @@ export const childrenWaitedFor = (graph: ProjectGraph, plan: string): readonly s
     action.data.status === 'completed' ? [] : childrenOf(graph, action),
   )
 
+/** Those that a way back leaves alone: whose step says itself what takes it back, takes them back. */
+export const childrenLeft = (graph: ProjectGraph, plan: string): readonly string[] =>
+  [...ofKind(graph.state.nodesOf(plan), 'action')].flatMap((action) =>
+    action.data.inverse === undefined ? childrenOf(graph, action) : [],
+  )
+
 /** Which of these runs have not ended, and which are not there: they are about to be, or were refused. Costs two questions, however many they are. */
 export async function childrenUnderWay(
   store: Backend,

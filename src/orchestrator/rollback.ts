@@ -8,6 +8,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { changedBy, onceChecked, untouched } from '../psg/untouched.ts'
 import { thisHolder } from '../vsl/holder.ts'
+import { childrenLeft } from './children-under-way.ts'
 import { type Ownership, own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission, withdrawQuestions } from './rollback-gate.ts'
@@ -48,7 +49,10 @@ export interface RollbackReport {
   readonly effects: readonly EffectOutcome[]
   readonly files: readonly TakenBack[]
   readonly left: readonly Left[]
+  /** Runs that its steps have submitted, where these have no `inverse`: what they did stays, and each is taken back by its own id. */
+  readonly children: readonly string[]
 }
+type Told = Omit<RollbackReport, 'children'>
 
 const MOST_ATTEMPTS = 5
 
@@ -65,7 +69,12 @@ export async function rollback(
   refuseUnlessFit('rollback', options, OPTIONS)
   const { graph } = parts
   const run = await endedRun(graph, runId)
-  if (options.dryRun) return reported('planned', await planFor(parts, run))
+  const told = options.dryRun ? reported('planned', await planFor(parts, run)) : await asOwner(parts, run, options)
+  return { ...told, children: await graph.reading(placeOfRun(run), () => childrenLeft(graph, run.data.plan_id)) }
+}
+
+async function asOwner(parts: RollbackParts, run: Node<'run'>, options: RollbackOptions): Promise<Told> {
+  const { graph } = parts
   const { store, clock } = graph
   const owner = await own(`rollback/${run.id}`, { store, clock, holder: thisHolder(clock.uuid()) })
   if (!owner) throw takenOver(run)
@@ -89,7 +98,7 @@ async function goBack(
   run: Node<'run'>,
   options: RollbackOptions,
   owner: Ownership,
-): Promise<RollbackReport> {
+): Promise<Told> {
   const { graph } = parts
   const plan = await planFor(parts, run)
   const by = { actor: options.actor ?? 'rollback', reason: options.reason ?? `run ${run.id} is taken back` }
@@ -126,7 +135,7 @@ async function toldToItsEnd(
   run: Node<'run'>,
   plan: RollbackPlan,
   by: { readonly actor: string; readonly reason: string },
-): Promise<RollbackReport> {
+): Promise<Told> {
   const open = await graph.reading(placeOfRun(run), () => openTraces(graph, run).at(-1))
   if (!open) return reported(leftBy(plan).length > 0 ? 'incomplete' : 'nothing', plan)
   return ended({ graph, layer, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
@@ -135,8 +144,8 @@ async function toldToItsEnd(
 async function ended(
   journey: Journey,
   plan: RollbackPlan,
-  came: Pick<RollbackReport, 'effects' | 'files' | 'left'>,
-): Promise<RollbackReport> {
+  came: Pick<Told, 'effects' | 'files' | 'left'>,
+): Promise<Told> {
   const { trace_id } = journey
   const { effects, files, left } = came
   const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
@@ -202,8 +211,11 @@ async function takenBack(
   return []
 }
 
-const reported = (
-  status: RollbackReport['status'],
-  plan: RollbackPlan,
-  more: Partial<RollbackReport> = {},
-): RollbackReport => ({ status, plan, effects: [], files: [], left: leftBy(plan), ...more })
+const reported = (status: Told['status'], plan: RollbackPlan, more: Partial<Told> = {}): Told => ({
+  status,
+  plan,
+  effects: [],
+  files: [],
+  left: leftBy(plan),
+  ...more,
+})

@@ -636,6 +636,8 @@ describe('a run whose child asks', { timeout: PATIENT }, () => {
     expect(told.err).toBe(
       `mplp: what its children did stays: mplp show ${run_id} names them, and each is taken back by itself\n`,
     )
+    const shown = await hereJson(folder, ['rollback', run_id, '--dry-run'])
+    expect(shown.values).toMatchObject([{ status: 'planned', children: [child] }])
     expect((await mplpHere(folder, ['rollback', child, '--dry-run'])).err).toBe('')
 
     const other = withParent({}, { inverse })
