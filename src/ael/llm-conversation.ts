@@ -130,7 +130,7 @@ async function carriedOut(talk: Conversation, before: State, keep: Keep): Promis
     await keep(state)
   }
   const open = state.pending.filter(({ result }) => result === undefined)
-  const sideBySide = open.every(({ wire }) => tools.get(wire)?.readOnly ?? true)
+  const sideBySide = open.every(({ wire }) => !tools.has(wire) || tools.get(wire)?.readOnly)
   if (sideBySide) {
     const ended = await Promise.allSettled(open.map((pending) => carriedOutOne(talk, state.rounds, pending, record)))
     for (const end of ended) if (end.status === 'rejected') throw end.reason

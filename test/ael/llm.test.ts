@@ -387,12 +387,12 @@ describe('llmAdapter', () => {
         expect(lacks(params as JsonObject)).toBeUndefined()
     })
 
-    it('runs what only reads side by side, and what changes something in the order of the model', async () => {
+    it('runs what only reads side by side, and what changes something, or does not say so, in the order of the model', async () => {
       const done: string[] = []
-      const slow = (name: string, readOnly: boolean): Tool => ({
+      const slow = (name: string, more: Pick<Tool, 'readOnly'> = {}): Tool => ({
         ...write(done),
+        ...more,
         name,
-        readOnly,
         async execute({ path }) {
           done.push(`begin ${path}`)
           await new Promise((resolve) => setImmediate(resolve))
@@ -403,10 +403,14 @@ describe('llmAdapter', () => {
       server.behave(
         calls(['r__a', { path: 'a' }], ['r__a', { path: 'b' }]),
         calls(['r__a', { path: 'c' }], ['w__a', { path: 'd' }]),
+        calls(['w__b', { path: 'e' }], ['w__b', { path: 'f' }]),
         { say: 'done' },
       )
-      await layerOver('openai', [slow('r.a', true), slow('w.a', false)]).execute(ask({ tools: ['r.a', 'w.a'] }))
-      expect(done).toEqual(['begin a', 'begin b', 'end a', 'end b', 'begin c', 'end c', 'begin d', 'end d'])
+      const tools = [slow('r.a', { readOnly: true }), slow('w.a', { readOnly: false }), slow('w.b')]
+      await layerOver('openai', tools).execute(ask({ tools: tools.map(({ name }) => name) }))
+      const sideBySide = ['begin a', 'begin b', 'end a', 'end b']
+      const inOrder = ['c', 'd', 'e', 'f'].flatMap((path) => [`begin ${path}`, `end ${path}`])
+      expect(done).toEqual([...sideBySide, ...inOrder])
     })
 
     it('tells the model of a tool that failed, that it may not use, or that does not exist, and goes on', async () => {
