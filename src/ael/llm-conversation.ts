@@ -96,7 +96,7 @@ async function asked(talk: Conversation, { messages, rounds }: State): Promise<R
       messages,
       tools,
       schema: schema?.json,
-      params,
+      params: rounds > 0 && params.tool_choice !== undefined ? unforced(params) : params,
       headers: key,
       signal: call.signal,
       onDelta: params.stream === true ? (delta) => call.onDelta(delta) : undefined,
@@ -105,6 +105,12 @@ async function asked(talk: Conversation, { messages, rounds }: State): Promise<R
     throw llmFailure(error, String(params.model), call.signal, clock.now())
   }
 }
+
+/** What a model must choose it must choose once: one that had to in every round would never come to an answer. */
+const unforced = (params: JsonObject): JsonObject => ({
+  ...params,
+  tool_choice: params.tool_choice === 'none' ? 'none' : 'auto',
+})
 
 /** Results are told by the calls' ids: of two with the same one, nobody knows which is which. */
 function withCalls(state: State, answer: RoundAnswer, clock: Clock): State {

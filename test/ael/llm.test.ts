@@ -442,6 +442,24 @@ describe('llmAdapter', () => {
       ])
     })
 
+    it.each(['required', 'fs.write'])(
+      'has the model choose once what it must choose (%s), and then lets it come to an answer',
+      async (tool_choice) => {
+        const done: string[] = []
+        server.behave(({ body }) =>
+          body.tool_choice === 'auto' ? { say: 'written' } : { call: [{ name: 'fs__write', args: { path: 'a' } }] },
+        )
+        const { output } = await layerOver('openai', [look(), write(done)]).execute(
+          ask({ tools: ['weather.look', 'fs.write'], tool_choice }),
+        )
+        expect(output).toMatchObject({ text: 'written', rounds: 2 })
+        expect(done).toEqual(['write a'])
+        const forced = { type: 'function', function: { name: 'fs__write' } }
+        const choices = server.requests.map(({ body }) => body.tool_choice)
+        expect(choices).toEqual([tool_choice === 'required' ? 'required' : forced, 'auto'])
+      },
+    )
+
     it('lets a model choose only from what the action names, whatever is registered', async () => {
       const done: string[] = []
       server.behave(calls(['fs__write', { path: 'a' }]), { say: 'ok' })
