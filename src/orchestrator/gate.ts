@@ -1,10 +1,11 @@
+import { beginningOf } from '../ael/excerpt.ts'
 import type { Approvers, AskPeople } from '../protocol/approvers.ts'
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
-import { answerTo, confirmOf, gateOf, isExpired, isUnanswered, newConfirm } from '../psg/confirm.ts'
+import { answerTo, confirmOf, decisionNodes, gateOf, isExpired, isUnanswered, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
@@ -86,6 +87,15 @@ export function verdictOn({ graph }: LiveRun, { confirm, due }: Asked): ConfirmS
   if (status === 'pending') return due > graph.now ? status : 'cancelled'
   const gate = status === 'approved' ? gateOf(graph, confirm) : undefined
   return gate && isExpired(gate.data, graph) ? 'cancelled' : status
+}
+
+/** Why a waiting action is not done: of an action that it would carry out on its way, as a model does with a tool, that one is named. */
+export function whyNot({ graph }: LiveRun, { confirm, due, flight }: Asked, verdict: ConfirmStatus): string {
+  const what = String(gateOf(graph, confirm)?.data.shows?.tool ?? flight.action.action_type)
+  if (verdict !== 'rejected')
+    return `${what} ${due <= graph.now ? 'had no approval in time' : `was ${verdict} by a person`}`
+  const no = decisionNodes(graph, confirm).findLast(({ data }) => data.status === verdict)?.data
+  return `${what} was rejected by ${no?.decided_by_role ?? 'a person'}${no?.reason ? `: ${beginningOf(no.reason)}` : ''}`
 }
 
 /** Takes the verdict in; an approval is used up in the commit that lets the action go on. */

@@ -7,7 +7,7 @@ import { move } from '../psg/moves.ts'
 import { runEnds } from './end.ts'
 import { ends, endsWithSession, failsOf, flightFailed, isKept, keepEnding, stepsFailed } from './ending.ts'
 import { bindingOf, departs } from './flight.ts'
-import { askFor, takeVerdict, verdictOn } from './gate.ts'
+import { askFor, takeVerdict, verdictOn, whyNot } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import { leavesChildren } from './let-go.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
@@ -259,9 +259,7 @@ function answered(run: LiveRun, asked: Asked, verdict: Exclude<ConfirmStatus, 'p
   takeVerdict(run, asked, verdict, decided)
   const settling = run.session && isSettling(flight) ? run.session : undefined
   if (verdict === 'approved' && !settling) return goesOn(run, flight, decided)
-  const isLate = verdict !== 'rejected' && asked.due <= run.graph.now
-  const said = isLate ? 'had no approval in time' : `was ${verdict} by a person`
-  const error = new ActionError('action_rejected', `${flight.action.action_type} ${said}`)
+  const error = new ActionError('action_rejected', whyNot(run, asked, verdict))
   if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)
   if (settling && conflictDecided(run, settling, flight as Settling, verdict === 'approved', decided)) return
   stepGivenUp(run, flight, { code: error.code, message: error.message }, decided)
