@@ -1,9 +1,11 @@
 import { beginningOf } from '../ael/excerpt.ts'
+import type { Decision as Answer } from '../ael/layer.ts'
 import type { Approvers, AskPeople } from '../protocol/approvers.ts'
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
+import { isOnTheWay } from '../psg/approval.ts'
 import type { Gate } from '../psg/change.ts'
 import { answerTo, confirmOf, decisionNodes, gateOf, isExpired, isUnanswered, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -89,28 +91,35 @@ export function verdictOn({ graph }: LiveRun, { confirm, due }: Asked): ConfirmS
   return gate && isExpired(gate.data, graph) ? 'cancelled' : status
 }
 
-/** Why a waiting action is not done: of an action that it would carry out on its way, as a model does with a tool, that one is named. */
+/** Is its action to go on, whatever was said? */
+export function goesOnAnyhow({ graph }: LiveRun, { confirm }: Asked): boolean {
+  const gate = gateOf(graph, confirm)
+  return gate !== undefined && isOnTheWay(gate.data)
+}
+
+/** Why a waiting action is not done. */
 export function whyNot({ graph }: LiveRun, { confirm, due, flight }: Asked, verdict: ConfirmStatus): string {
   const what = String(gateOf(graph, confirm)?.data.shows?.tool ?? flight.action.action_type)
   if (verdict !== 'rejected')
     return `${what} ${due <= graph.now ? 'had no approval in time' : `was ${verdict} by a person`}`
-  const no = decisionNodes(graph, confirm).findLast(({ data }) => data.status === verdict)?.data
-  return `${what} was rejected by ${no?.decided_by_role ?? 'a person'}${no?.reason ? `: ${beginningOf(no.reason)}` : ''}`
+  const { decided_by = 'a person', reason } = lastWord(graph, confirm)
+  return `${what} was rejected by ${decided_by}${reason === undefined ? '' : `: ${reason}`}`
+}
+
+function lastWord(graph: ProjectGraph, confirm: string): Pick<Answer, 'decided_by' | 'reason'> {
+  const { decided_by_role, reason } = decisionNodes(graph, confirm).at(-1)?.data ?? {}
+  return { ...(decided_by_role && { decided_by: decided_by_role }), ...(reason && { reason: beginningOf(reason) }) }
 }
 
 /** Takes the verdict in; an approval is used up in the commit that lets the action go on. */
-export function takeVerdict(
-  { graph }: LiveRun,
-  { confirm, timer, flight }: Asked,
-  verdict: ConfirmStatus,
-  decided: Decided,
-): void {
+export function takeVerdict(run: LiveRun, asked: Asked, verdict: ConfirmStatus, decided: Decided): void {
+  const { graph } = run
+  const { confirm, timer, flight } = asked
   decided.changes.push(fired(timer))
   if (isUnanswered(graph, confirm)) decided.changes.push(move('confirm', confirm, 'cancelled'))
-  if (verdict !== 'approved') return
   const { action, execution_id: used_by } = flight
-  setAction(decided, action.action_id, { status: 'running' })
-  const gate = gateOf(graph, confirm)
+  if (verdict === 'approved' || goesOnAnyhow(run, asked)) setAction(decided, action.action_id, { status: 'running' })
+  const gate = verdict === 'approved' ? gateOf(graph, confirm) : undefined
   if (gate) decided.changes.push({ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by } })
 }
 
@@ -121,14 +130,18 @@ export function expiryOf(graph: ProjectGraph, plan: string): string | undefined 
   return gate && isExpired(gate, graph) ? gate.expires_at : undefined
 }
 
-/** Has this very question, by its digest, been approved and used for this action? What the action layer asks before a gated tool runs. */
-export function wasApproved(run: LiveRun, digest: Digest, action: string): boolean {
+/** What people said to this very question, by its digest, about this action: what the action layer asks before a gated tool runs. */
+export function answerOn(run: LiveRun, digest: Digest, action: string): Answer {
   for (const node of run.graph.state.nodesOf(run.plan)) {
-    if (node.kind !== 'gate' || node.data.digest !== digest || node.data.used_by === undefined) continue
-    if (node.data.shows?.action_id !== action) continue
-    if (answerTo(run.graph, node.data.confirm_id) === 'approved') return true
+    if (node.kind !== 'gate' || node.data.digest !== digest || node.data.shows?.action_id !== action) continue
+    const { confirm_id, used_by } = node.data
+    const said = answerTo(run.graph, confirm_id)
+    if (said === 'approved' && used_by !== undefined) return { verdict: 'approved' }
+    if (said === 'rejected') return { verdict: 'rejected', ...lastWord(run.graph, confirm_id) }
+    if (said === 'cancelled' || isExpired(node.data, run.graph))
+      return { verdict: 'rejected', reason: 'it had no approval in time' }
   }
-  return false
+  return { verdict: 'pending' }
 }
 
 interface Question extends ApprovalQuestion {

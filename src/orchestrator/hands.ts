@@ -2,7 +2,7 @@ import type { BudgetState, Hands } from '../ael/layer.ts'
 import type { Ledger } from '../ael/ledger.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Children } from './children.ts'
-import { wasApproved } from './gate.ts'
+import { answerOn } from './gate.ts'
 import type { LiveRun } from './live.ts'
 import type { Patiently } from './patiently.ts'
 import { execution } from './steps.ts'
@@ -24,7 +24,7 @@ export function handsOf(
     },
     gate({ run, digest, action_id }) {
       const asking = runOf(run)
-      return { verdict: asking && wasApproved(asking, digest, action_id) ? 'approved' : 'pending' }
+      return asking ? answerOn(asking, digest, action_id) : { verdict: 'pending' }
     },
     budget: {
       reserve(request) {

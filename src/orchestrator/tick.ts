@@ -7,7 +7,7 @@ import { move } from '../psg/moves.ts'
 import { runEnds } from './end.ts'
 import { ends, endsWithSession, failsOf, flightFailed, isKept, keepEnding, stepsFailed } from './ending.ts'
 import { bindingOf, departs } from './flight.ts'
-import { askFor, takeVerdict, verdictOn, whyNot } from './gate.ts'
+import { askFor, goesOnAnyhow, takeVerdict, verdictOn, whyNot } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import { leavesChildren } from './let-go.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
@@ -204,15 +204,16 @@ function stepGivenUp(run: LiveRun, flight: Flight, error: RunError, decided: Dec
 /** What others asked for or decided since the last tick. */
 function look(run: LiveRun, decided: Decided): void {
   if (run.paused || run.ending) return // nothing new begins
-  const approved: Asked[] = []
+  const going: [Asked, Verdict][] = []
   for (const waiting of run.waiting.values()) {
     if (waiting.on !== 'confirm') continue
     const verdict = verdictOn(run, waiting)
-    if (verdict === 'approved') approved.push(waiting)
-    else if (verdict !== 'pending') answered(run, waiting, verdict, decided)
+    if (verdict === 'pending') continue
+    if (verdict === 'approved' || goesOnAnyhow(run, waiting)) going.push([waiting, verdict])
+    else answered(run, waiting, verdict, decided)
   }
   if (run.ending) return // of one of them: what was approved beside it is not used up
-  for (const waiting of approved) if (hasRoom(run, waiting.flight)) answered(run, waiting, 'approved', decided)
+  for (const [waiting, verdict] of going) if (hasRoom(run, waiting.flight)) answered(run, waiting, verdict, decided)
   takeInSignals(run, decided)
 }
 
@@ -252,13 +253,15 @@ function signalMissed(run: LiveRun, waiting: SignalWait, decided: Decided): void
   stepGivenUp(run, flight, { code: error.code, message: error.message }, decided)
 }
 
+type Verdict = Exclude<ConfirmStatus, 'pending'>
+
 /** A person has answered, or the time to answer is over. */
-function answered(run: LiveRun, asked: Asked, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
+function answered(run: LiveRun, asked: Asked, verdict: Verdict, decided: Decided): void {
   const { flight } = asked
   run.waiting.delete(flight.action.action_id)
   takeVerdict(run, asked, verdict, decided)
   const settling = run.session && isSettling(flight) ? run.session : undefined
-  if (verdict === 'approved' && !settling) return goesOn(run, flight, decided)
+  if ((verdict === 'approved' && !settling) || goesOnAnyhow(run, asked)) return goesOn(run, flight, decided)
   const error = new ActionError('action_rejected', whyNot(run, asked, verdict))
   if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)
   if (settling && conflictDecided(run, settling, flight as Settling, verdict === 'approved', decided)) return

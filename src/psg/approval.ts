@@ -24,6 +24,10 @@ export function agreed(gate: Pick<Gate, 'roles'> | undefined, decisions: readonl
   return new Set(roles.filter((role) => !gate?.roles || gate.roles.includes(role)))
 }
 
+/** Is it about what its action comes to on its way, as a model does to a tool? A no is for that one to hear, which goes on without. */
+export const isOnTheWay = ({ target, shows }: Gate): boolean =>
+  typeof shows?.action_id === 'string' && shows.action_id !== target.id
+
 /** What a plan's approval is bound to: its head and steps without their statuses, and its bindings. */
 export function planDigest(plan: Node<'plan'>, parts: Iterable<AnyNode>): Digest {
   const steps: Node<'step'>[] = []

@@ -3,7 +3,6 @@ import type { Approvers } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
-import { llmAdapter, scriptedProvider } from '../../src/ael/llm.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { filledToSee } from '../../src/orchestrator/references.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
@@ -203,31 +202,6 @@ describe('who must agree to an action', () => {
       code: 'action_rejected',
       message: 'function was rejected by lead: not today',
     })
-  })
-
-  it('is told of the tool that a model chose, and not of the model', async () => {
-    const done: string[] = []
-    const tools = toolRegistry([
-      {
-        name: 'db.drop',
-        description: 'Drops a table',
-        input: { type: 'object' },
-        policy: 'ask',
-        execute: () => void done.push('drop'),
-      },
-    ])
-    const providers = { it: scriptedProvider([{ tool_calls: [{ tool: 'db.drop', args: {} }] }, 'done']) }
-    const layer = (hands: Hands) =>
-      actionLayer({ ...hands, adapters: [llmAdapter({ providers, tools }), toolAdapter(tools)] })
-    const runtime = await runtimeOf({}, { layer })
-    onTestFinished(() => runtime.close())
-    const params = { model: 'any', messages: [{ role: 'user', content: 'clear out' }], tools: ['db.drop'] }
-    const run = await runtime.submit(flowOf({ think: { binding: { action_type: 'llm_call', params } } }))
-    await run.rest()
-    const { confirm_id } = (await runtime.waiting())[0]!.confirm
-    await runtime.decide(confirm_id, { status: 'rejected', decided_by_role: 'lead' })
-    expect((await run.result()).error).toMatchObject({ message: 'db.drop was rejected by lead' })
-    expect(done).toEqual([])
   })
 
   it('has as long as the binding says', async () => {

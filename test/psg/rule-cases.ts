@@ -1168,6 +1168,35 @@ export const RULE_CASES: readonly RuleCase[] = [
     },
   },
   {
+    rule: 'approval.action',
+    title: 'refuses to go on before there is an answer about what the action comes to on its way, be it a no',
+    async prepare(world) {
+      const { graph, id } = world
+      const { action, confirm } = await withGatedAction(world, { shows: { action_id: id() } })
+      const run = set('action', action, { status: 'running' })
+      return {
+        breaks: { changes: [run], ...at('action', action, 'status') },
+        passes: { changes: [...decide(graph, confirm, { status: 'rejected', decided_by_role: 'owner' }), run] },
+      }
+    },
+  },
+  {
+    rule: 'approval.action',
+    title: 'refuses to run an action that was itself turned down',
+    async prepare(world) {
+      const { graph, id } = world
+      const own = await withGatedAction(world)
+      const other = await withGatedAction(world, { shows: { action_id: id() } })
+      for (const { confirm } of [own, other])
+        await graph.commit(decide(graph, confirm, { status: 'rejected', decided_by_role: 'owner' }), by)
+      const run = ({ action }: typeof own) => set('action', action, { status: 'running' })
+      return {
+        breaks: { changes: [run(own)], ...at('action', own.action, 'status') },
+        passes: { changes: [run(other)] },
+      }
+    },
+  },
+  {
     rule: 'confirm.verdict',
     title: 'refuses a status that the decisions do not bear out',
     async prepare(world) {

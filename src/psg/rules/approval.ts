@@ -1,4 +1,4 @@
-import { verdict } from '../approval.ts'
+import { isOnTheWay, verdict } from '../approval.ts'
 import type { Node } from '../change.ts'
 import { comesTo } from '../delta.ts'
 import { isKind, statusOf } from '../node.ts'
@@ -68,15 +68,16 @@ export const APPROVAL: readonly Rule[] = [
   },
   {
     id: 'approval.action',
-    keeps: 'a gated action runs only once its own Confirm is approved',
+    keeps:
+      'a gated action runs only once its own Confirm is approved; where that is about what it comes to on its way, also once it has its no',
     kinds: ['action'],
     check({ id, before, after }, proposal, report) {
       if (!isKind(after, 'action') || after.data.status !== 'running' || statusOf(before) === 'running') return
       const gate = gateFor('action', id, proposal)
       if (!gate || proposal.state.get('gate', gate.id)?.data.used_by !== undefined) return
-      const confirm = proposal.after('confirm', gate.data.confirm_id)
-      if (confirm?.data.status !== 'approved')
-        return report('status', `action ${id} waits for Confirm ${gate.data.confirm_id}`)
+      const status = proposal.after('confirm', gate.data.confirm_id)?.data.status
+      if (isOnTheWay(gate.data) && (status === 'rejected' || status === 'cancelled' || isOver(gate, proposal))) return
+      if (status !== 'approved') return report('status', `action ${id} waits for Confirm ${gate.data.confirm_id}`)
       if (gate.data.used_by === undefined)
         report('status', `action ${id} must mark its approval as used in the commit that starts it`)
       if (isOver(gate, proposal)) report('status', `the approval of action ${id} expired at ${gate.data.expires_at}`)
