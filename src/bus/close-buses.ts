@@ -1,8 +1,8 @@
 import type { Clock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
+import { atMost } from '../protocol/waiting.ts'
 import type { Bus } from './bus-spec.ts'
 import { foreign } from './foreign.ts'
-import { atMost } from './waiting.ts'
 
 /** A carrier bounds its own close; one that does not keeps nobody from closing the rest. Ours takes ten seconds where a client reads nothing. */
 const CLOSE_MS = 12_000

@@ -1,6 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import { whenAborted } from '../protocol/on-abort.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { backoffMs, slept } from '../protocol/waiting.ts'
 import { copied } from './copied.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { isForGood } from './foreign.ts'
@@ -8,7 +9,6 @@ import type { Item, SubscriberQueue } from './queue.ts'
 import { type SharedQueue, sharedQueue } from './shared-queue.ts'
 import type { Feed } from './source.ts'
 import type { After, Delivery, Place } from './transport.ts'
-import { backoffMs, slept } from './waiting.ts'
 
 /** Where deliveries are kept for good, for carriers that keep none: the store's feed. */
 export interface History {

@@ -2,13 +2,13 @@ import { systemClock } from '../protocol/clock.ts'
 import { Closed, Unavailable } from '../protocol/errors.ts'
 import { having, method, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
+import { backoffMs, slept } from '../protocol/waiting.ts'
 import { checkMember } from './check-options.ts'
 import { copied } from './copied.ts'
 import { aheadOf, asDelivery, checkBatch, isBefore, placeOf } from './delivery.ts'
 import { foreign, isForGood } from './foreign.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { After, Delivery, Place, Transport, TransportTraits } from './transport.ts'
-import { backoffMs, slept } from './waiting.ts'
 
 /** Where deliveries are kept in the order in which they came, and can be read on from any of them: a topic, a table, a file of lines. */
 export interface DeliveryLog {

@@ -1,7 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { backoffMs, slept } from '../protocol/waiting.ts'
 import type { Delivery, Handler } from './transport.ts'
-import { backoffMs, slept } from './waiting.ts'
 
 /**
  * Calls a handler so that it can hurt nobody: what it throws is reported, and it is called again until `attempts` is reached. Answers whether

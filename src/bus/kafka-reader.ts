@@ -2,12 +2,12 @@ import type { Admin, Batch, EachBatchPayload, Kafka, KafkaMessage } from 'kafkaj
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind, Refused } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
+import { slept } from '../protocol/waiting.ts'
 import { aheadOf, isAfter, isBefore } from './delivery.ts'
 import { kafkaError, patiently, RETRY } from './kafka-link.ts'
 import { deliveryOf } from './kafka-message.ts'
 import type { Item } from './queue.ts'
 import type { Feeding } from './source.ts'
-import { slept } from './waiting.ts'
 
 export interface KafkaTopic {
   readonly kafka: Kafka

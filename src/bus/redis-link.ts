@@ -5,7 +5,7 @@ import { MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 import { noDatabase, redisAddress } from '../protocol/redis-address.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { required } from '../protocol/required.ts'
-import { slept } from './waiting.ts'
+import { slept } from '../protocol/waiting.ts'
 
 /** A server and how to reach it; every connection made here comes back by itself. */
 export interface RedisLink {

@@ -3,6 +3,7 @@ import { Closed, FellBehind, Refused } from '../protocol/errors.ts'
 import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { onAbort } from '../protocol/on-abort.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
+import { atMost } from '../protocol/waiting.ts'
 import { copied } from './copied.ts'
 import { iterate } from './events.ts'
 import { matcher } from './filter.ts'
@@ -10,7 +11,6 @@ import { handling } from './handling.ts'
 import { type SubscriberQueue, subscriberQueue } from './queue.ts'
 import { type Settled, settleOptions } from './settle-options.ts'
 import type { Delivery, Filter, Handler, Source, SubscribeOptions, Subscription, TransportTraits } from './transport.ts'
-import { atMost } from './waiting.ts'
 
 /** What every member takes beside its own options. */
 export interface SourceOptions {

@@ -1,11 +1,11 @@
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Fields, timeout } from '../protocol/fields.ts'
+import { backoffMs, slept } from '../protocol/waiting.ts'
 import { checkMember } from './check-options.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Source } from './transport.ts'
-import { backoffMs, slept } from './waiting.ts'
 import { visit } from './websocket-visit.ts'
 
 export interface ConnectOptions extends SourceOptions {

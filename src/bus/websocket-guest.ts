@@ -2,11 +2,11 @@ import type { WebSocket } from 'ws'
 import type { Clock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { FanOut } from './fan-out.ts'
 import { matcher } from './filter.ts'
 import { type SubscriberQueue, subscriberQueue } from './queue.ts'
 import type { Delivery } from './transport.ts'
-import { slept } from './waiting.ts'
 import { CLOSE, readSubscribe, type Subscribe } from './websocket-frames.ts'
 
 /** One connected client, as the server sees it. */

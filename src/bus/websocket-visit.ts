@@ -1,8 +1,8 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../protocol/clock.ts'
 import { FellBehind, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { After, Delivery, Filter } from './transport.ts'
-import { slept } from './waiting.ts'
 import { CLOSE, PROTOCOL, type Ready, readServerFrame } from './websocket-frames.ts'
 
 export interface Visit {

@@ -1,5 +1,5 @@
-import { atMost, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
+import { atMost, unlessAborted } from '../protocol/waiting.ts'
 
 /** Calls that are under way: whoever closes what they were made of waits for them. */
 export interface Calls {

@@ -1,7 +1,7 @@
-import { slept } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import { whenAborted } from '../protocol/on-abort.ts'
+import { slept } from '../protocol/waiting.ts'
 
 /** One of several that are closed together. */
 export interface Part {

@@ -1,7 +1,7 @@
 import { latest } from '../bus/dedupe.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
-import { slept, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
+import { slept, unlessAborted } from '../protocol/waiting.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { type Serially, serially } from '../vsl/serially.ts'
 import { promised, relay } from './relay.ts'

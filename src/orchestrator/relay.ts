@@ -2,7 +2,6 @@ import { isThenable } from '../ael/promised.ts'
 import { busName } from '../bus/check-options.ts'
 import { foreign } from '../bus/foreign.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
-import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, FencedOut, InvalidInput, Refused, RevisionConflict } from '../protocol/errors.ts'
 import {
@@ -21,6 +20,7 @@ import {
   signal as signalField,
 } from '../protocol/fields.ts'
 import { reporter } from '../protocol/reporter.ts'
+import { atMost, backoffMs, slept, unlessAborted } from '../protocol/waiting.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'

@@ -1,6 +1,6 @@
-import { atMost } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
+import { atMost } from '../protocol/waiting.ts'
 
 /** A store bounds its own calls; one that does not keeps nobody from closing the rest. */
 const SILENT_MS = 10_000

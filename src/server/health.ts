@@ -1,8 +1,8 @@
-import { atMost } from '../bus/waiting.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { Refused, Unavailable } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
+import { atMost } from '../protocol/waiting.ts'
 import type { Counters } from './counters.ts'
 import type { Route } from './route.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../protocol/clock.ts'
-import { whenAborted } from '../protocol/on-abort.ts'
+import type { Clock } from './clock.ts'
+import { whenAborted } from './on-abort.ts'
 
 /** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
 export const backoffMs = (attempt: number, clock: Clock): number =>
