@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { RequestId } from '@modelcontextprotocol/sdk/types.js'
 import { type Clock, timer } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
+import { slept } from '../protocol/waiting.ts'
 import { passingFailure } from './failure.ts'
 import { LATER } from './http-refusal.ts'
 import { eventsIn, Oversized } from './mcp-events.ts'
@@ -39,9 +40,6 @@ const MOST_ATTEMPTS = 3
 const LINGER_MS = 500
 
 export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpStreamOptions): McpStreams {
-  /** Ends early, and well, when it is aborted. */
-  const pause = (ms: number, signal: AbortSignal): Promise<unknown> => clock.sleep(ms, signal).catch(() => undefined)
-
   /** Reads a stream to its end, and says whether the answer was there. What it means that it was cut off is for its caller to say. */
   const readTo = async (id: RequestId | undefined, response: IncomingMessage, place: Place): Promise<boolean> => {
     let isAnswered = false
@@ -66,7 +64,7 @@ export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpSt
 
   const takenUp = async (place: Place, signal: AbortSignal): Promise<IncomingMessage> => {
     for (let attempt = 1; ; attempt++) {
-      await pause(place.pauseMs, signal)
+      await slept(clock, place.pauseMs, signal)
       try {
         const response = await ask(place, signal)
         if (isOk(response) && isStream(response)) return response
@@ -104,7 +102,7 @@ export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpSt
           if (error instanceof Oversized) place = { pauseMs: place.pauseMs } // or the same would come again
           failures++
         }
-        await pause(Math.min(place.pauseMs * 2 ** failures, LONGEST_PAUSE_MS), signal)
+        await slept(clock, Math.min(place.pauseMs * 2 ** failures, LONGEST_PAUSE_MS), signal)
       }
     },
   }

@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { MplpError } from '../protocol/errors.ts'
+import { slept } from '../protocol/waiting.ts'
 
 /** Work that nobody waits for, and nobody asks for a second time: when the store is away, it is done once that is back. */
 export interface Background {
@@ -28,8 +29,7 @@ export function background({ signal, clock, onError }: Backing): Background {
   }
   const untilDone = async (task: () => Promise<unknown>): Promise<void> => {
     for (let failures = 0; ; failures++) {
-      await clock.sleep(Math.min(100 * 2 ** failures, 10_000), signal).catch(() => undefined) // aborted: the next line says so
-      if (signal.aborted) return
+      if (!(await slept(clock, Math.min(100 * 2 ** failures, 10_000), signal))) return
       try {
         await task()
         return

@@ -3,6 +3,7 @@ import { below } from '../protocol/below.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { EntryBody, EntryChange } from '../psg/change.ts'
 import { endsTrace, isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -47,7 +48,7 @@ export async function follow(
     } catch (error) {
       if (signal.aborted || error instanceof Closed) return
       if (failures === 0) onError(error)
-      await clock.sleep(Math.min(100 * 2 ** failures++, 10_000), signal).catch(() => undefined) // aborted: the loop's condition says so
+      await slept(clock, Math.min(100 * 2 ** failures++, 10_000), signal)
     }
   }
 }

@@ -1,6 +1,7 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { reporter, telling } from '../protocol/reporter.ts'
 import { turns } from '../protocol/turns.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
@@ -161,11 +162,8 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const scheduled = options.scanEveryMs === undefined ? undefined : onSchedule(options.scanEveryMs)
 
   async function onSchedule(ms: number): Promise<void> {
-    while (!stop.signal.aborted) {
-      await clock.sleep(ms, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
-      if (!stop.signal.aborted)
-        await scanned({ signal: stop.signal }).catch((error) => !stop.signal.aborted && onError(error))
-    }
+    while (await slept(clock, ms, stop.signal))
+      await scanned({ signal: stop.signal }).catch((error) => !stop.signal.aborted && onError(error))
   }
 
   async function dealtWith(): Promise<void> {

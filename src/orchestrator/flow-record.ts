@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { isObject, type Json } from '../protocol/json.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { EventDraft } from '../psg/change.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { settleWrite } from '../vsl/settle.ts'
@@ -54,12 +55,11 @@ export const wroteTo = (memory: Json): readonly string[] =>
 export async function flowRecord(store: Backend, runId: string, options: RecordOptions): Promise<FlowRecord> {
   const { clock, holder, signal } = options
   const key = recordKey(runId)
-  let ownership = await own(key, { store, clock, holder })
+  const asked = () => own(key, { store, clock, holder })
+  let ownership = await asked()
   while (!ownership) {
-    await clock.sleep(LOOK_AGAIN_MS, signal).catch(() => {
-      throw stoppedWaiting(signal, runId)
-    })
-    ownership = await own(key, { store, clock, holder })
+    if (!(await slept(clock, LOOK_AGAIN_MS, signal))) throw stoppedWaiting(signal, runId)
+    ownership = await asked()
   }
   const { fence, release } = ownership
   const stored = await store.getMany([key]).catch(async (error) => {

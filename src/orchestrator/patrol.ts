@@ -5,7 +5,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
 import { NotFound } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
-import { atMost, unlessAborted } from '../protocol/waiting.ts'
+import { atMost, slept, unlessAborted } from '../protocol/waiting.ts'
 import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
@@ -154,10 +154,8 @@ export function patrol(options: PatrolOptions): Patrol {
   const abandonNow = (keeper: Keeper | undefined) => keeper?.abandon(new Error('the runtime is closing'))
 
   async function rounds(): Promise<void> {
-    while (!stop.signal.aborted) {
-      await round().catch(onError)
-      await clock.sleep(options.patrolMs ?? PATROL_MS, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
-    }
+    do await round().catch(onError)
+    while (await slept(clock, options.patrolMs ?? PATROL_MS, stop.signal))
   }
 
   const walking = rounds()

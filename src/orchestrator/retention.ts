@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { TrimOptions } from './trim.ts'
 
 interface Keeping {
@@ -17,11 +18,10 @@ export function keepEnded({ keepEndedMs, trim, clock, onError }: Keeping): () =>
   const stop = new AbortController()
   const { signal } = stop
   const going = (async () => {
-    while (!signal.aborted) {
+    do {
       const before = new Date(Math.max(0, clock.now() - keepEndedMs)).toISOString() // what is to be kept for longer than there are dates, too
       await trim({ before, signal }).catch((error) => signal.aborted || onError(error))
-      await clock.sleep(EVERY_MS, signal).catch(() => undefined)
-    }
+    } while (await slept(clock, EVERY_MS, signal))
   })()
   return () => {
     stop.abort()

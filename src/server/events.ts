@@ -6,6 +6,7 @@ import { paced } from '../orchestrator/reading-pace.ts'
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { systemClock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
+import { slept } from '../protocol/waiting.ts'
 import { isGraphs } from '../psg/told.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
@@ -103,8 +104,5 @@ const textOf = ({ position }: Entry, told: readonly Told[]): string =>
 
 /** A comment now and then, so that nothing between us takes silence for death. */
 async function beat(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await systemClock.sleep(HEARTBEAT_MS, signal).catch(() => undefined) // aborted: the loop's condition says so
-    if (!signal.aborted) response.write(':\n\n')
-  }
+  while (await slept(systemClock, HEARTBEAT_MS, signal)) response.write(':\n\n')
 }
