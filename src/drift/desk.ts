@@ -5,7 +5,7 @@ import type { Digest } from '../protocol/json.ts'
 import type { Turns } from '../protocol/turns.ts'
 import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { insist } from '../psg/insist.ts'
+import { commitStill } from '../psg/insist.ts'
 import { isKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { type Finding, fileId, isSameShape } from './compare.ts'
@@ -165,18 +165,8 @@ export async function commitTo(
   { events = [], actor = ACTOR, run }: CommitMore = {},
 ): Promise<void> {
   await graph.reading([], () => undefined, groups)
-  const decided = () => {
-    const changes = decide()
-    if (changes.length === 0 && events.length === 0) throw NOTHING
-    return changes
-  }
-  try {
-    await insist(graph, decided, { actor, reason, events, ...(run !== undefined && { run }) })
-  } catch (error) {
-    if (error !== NOTHING) throw error
-  }
+  await commitStill(graph, decide, { actor, reason, events, ...(run !== undefined && { run }) })
 }
-const NOTHING = new Error('there is nothing to commit')
 
 export const load = ({ graph }: Desk): Promise<void> => graph.reading([], () => undefined, [FILES, FINDINGS])
 

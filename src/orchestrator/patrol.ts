@@ -7,6 +7,7 @@ import { NotFound } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { atMost, slept, unlessAborted } from '../protocol/waiting.ts'
 import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
+import { commitStill } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -21,7 +22,7 @@ import { PATROL_MS } from './runner.ts'
 import type { RuntimeOptions } from './runtime.ts'
 import { isDue } from './timers.ts'
 import { unlessSilent } from './unless-silent.ts'
-import { comeDue, commitStill } from './waiting-runs.ts'
+import { comeDue } from './waiting-runs.ts'
 
 type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs'>
 

@@ -1,7 +1,8 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Change, CommitOptions, Node, Run } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
+import { commitStill } from '../psg/insist.ts'
+import { isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
 /** Stores what is asked of a run; false where nothing is left to ask for. One that has not started is withdrawn at once. */
 export function storeRequest(

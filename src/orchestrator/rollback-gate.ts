@@ -4,11 +4,10 @@ import { counted } from '../protocol/shown.ts'
 import type { Gate, Node } from '../psg/change.ts'
 import { gateOf, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { insist } from '../psg/insist.ts'
+import { commitStill, insist } from '../psg/insist.ts'
 import { move } from '../psg/moves.ts'
 import { ofKind } from '../psg/node.ts'
 import { openTraces, placeOfRun } from './rollback-trace.ts'
-import { commitStill } from './waiting-runs.ts'
 
 /** What people say about a rollback that leaves something for good. */
 export interface Permission {

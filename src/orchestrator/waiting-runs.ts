@@ -1,34 +1,10 @@
 import { isoNow } from '../protocol/clock.ts'
-import type { Change, CommitOptions, Node } from '../psg/change.ts'
+import type { Change, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { insist } from '../psg/insist.ts'
 import { endPlan } from '../psg/moves.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { sessionCloses } from './session.ts'
 import { fired, latestEnd, openTimers } from './timers.ts'
-
-/** What becomes of runs that nobody drives, because they wait. */
-
-/** Commits what is to be done when its turn has come; false when nothing is left of it by then. */
-export async function commitStill(
-  graph: ProjectGraph,
-  changes: () => readonly Change[],
-  options: CommitOptions,
-): Promise<boolean> {
-  const still = () => {
-    const left = changes()
-    if (left.length === 0) throw new NothingLeft()
-    return left
-  }
-  try {
-    await insist(graph, still, options)
-    return true
-  } catch (error) {
-    if (error instanceof NothingLeft) return false
-    throw error
-  }
-}
-class NothingLeft extends Error {}
 
 /**
  * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked

@@ -7,7 +7,7 @@ import type { Confirm } from '../protocol/types.ts'
 import type { Change } from '../psg/change.ts'
 import { confirmOf } from '../psg/confirm.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
-import { insist } from '../psg/insist.ts'
+import { commitStill, insist } from '../psg/insist.ts'
 import { type Deciding, decide } from '../psg/moves.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
@@ -18,7 +18,7 @@ import { missingBindings, type ProposeOptions, proposedAgain } from './propose-a
 import { type Question, questionsIn } from './questions.ts'
 import { refused, storeRequest, withParent } from './requests.ts'
 import { isAwaited, refuseUnlessCarried, refuseUnlessTaken } from './signals.ts'
-import { commitStill, isUndecided, woken } from './waiting-runs.ts'
+import { isUndecided, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {

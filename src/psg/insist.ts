@@ -1,5 +1,5 @@
 import { RevisionConflict } from '../protocol/errors.ts'
-import type { Commit, CommitOptions } from './change.ts'
+import type { Changes, Commit, CommitOptions } from './change.ts'
 import type { ProjectGraph, Wanted } from './graph.ts'
 
 /** A commit is five attempts; beside a process that writes without a rest, three of four of them come too late. */
@@ -18,3 +18,24 @@ export async function insist(graph: ProjectGraph, changes: Wanted, options: Comm
     }
   }
 }
+
+/** The same of what is decided when its turn has come; false when nothing is left to be done or told by then. */
+export async function commitStill(
+  graph: ProjectGraph,
+  changes: () => Changes,
+  options: CommitOptions,
+): Promise<boolean> {
+  const still = () => {
+    const left = changes()
+    if (left.length === 0 && !options.events?.length) throw NOTHING_LEFT
+    return left
+  }
+  try {
+    await insist(graph, still, options)
+    return true
+  } catch (error) {
+    if (error !== NOTHING_LEFT) throw error
+    return false
+  }
+}
+const NOTHING_LEFT = new Error('there is nothing left to commit')
