@@ -1,5 +1,5 @@
 import type { Dirent } from 'node:fs'
-import { eachOf } from '../protocol/each.ts'
+import { descend } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import { isUnchanged, type Observed } from './observe.ts'
 import { disk, Elsewhere, isUnreadable, type Root } from './root.ts'
@@ -109,13 +109,7 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
     if (++files % TELL_EVERY === 0) onProgress?.(progress())
   }
 
-  for (let level = starts; level.length > 0; ) {
-    const next: string[] = []
-    await eachOf(level, FOLDERS_AT_ONCE, async (folder) => {
-      for (const inner of await visit(folder)) next.push(inner)
-    })
-    level = next
-  }
+  await descend(starts, FOLDERS_AT_ONCE, visit)
   signal?.throwIfAborted()
   const isIn = (path: string, folder: string) => folder === '' || path.startsWith(`${folder}/`)
   const isAsked = (path: string) =>

@@ -1,7 +1,7 @@
 import { type Dirent, type FSWatcher, type Stats, watch as watchNames } from 'node:fs'
 import { basename, dirname, join, relative, sep } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
-import { allOf, eachOf } from '../protocol/each.ts'
+import { allOf, descend } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
 import { serially } from '../vsl/serially.ts'
@@ -89,15 +89,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   }
 
   /** Has the system tell us what happens in a folder and in those below it. */
-  async function attend(folder: string): Promise<void> {
-    for (let level = [folder]; level.length > 0; ) {
-      const next: string[] = []
-      await eachOf(level, FOLDERS_AT_ONCE, async (full) => {
-        for (const inner of await attendOne(full)) next.push(inner)
-      })
-      level = next
-    }
-  }
+  const attend = (folder: string): Promise<void> => descend([folder], FOLDERS_AT_ONCE, attendOne)
   /** The folders in it, read once it is watched: what comes later is told. */
   async function attendOne(full: string): Promise<readonly string[]> {
     if (stop.signal.aborted || watched.has(full) || (full !== root && options.isIgnored(pathOf(full)))) return []

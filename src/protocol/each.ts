@@ -24,6 +24,21 @@ export async function allOf<T, R>(items: Iterable<T>, most: number, work: (item:
   return results
 }
 
+/** Goes down from some items to those that `work` gives for each, level by level. */
+export async function descend<T>(
+  from: readonly T[],
+  most: number,
+  work: (item: T) => Promise<readonly T[]>,
+): Promise<void> {
+  for (let level = from; level.length > 0; ) {
+    const next: T[] = []
+    await eachOf(level, most, async (item) => {
+      for (const below of await work(item)) next.push(below)
+    })
+    level = next
+  }
+}
+
 /** A list, some at a time. */
 export function* inParts<T>(items: readonly T[], size: number): Iterable<readonly T[]> {
   for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
