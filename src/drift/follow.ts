@@ -7,6 +7,7 @@ import { slept } from '../protocol/waiting.ts'
 import type { EntryBody, EntryChange } from '../psg/change.ts'
 import { endsTrace, isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { placeOf } from '../psg/node.ts'
 
 /** What an entry of the journal means to those who compare graph and disk. */
 export interface News {
@@ -59,12 +60,12 @@ export function newsIn({ changes, events }: EntryBody, root: string): News {
   const confirms: string[] = []
   const traces: string[] = []
   for (const change of changes) {
-    const [, , kind, id] = change.key.split('/')
+    const { kind, id } = placeOf(change.key)
     if (kind === 'file') {
       const path = (dataOf(change) as { path?: string } | undefined)?.path
       if (path !== undefined) paths.add(path)
-    } else if (kind === 'confirm') confirms.push(id!)
-    else if (kind === 'trace' && endsTrace(change)) traces.push(id!)
+    } else if (kind === 'confirm') confirms.push(id)
+    else if (kind === 'trace' && endsTrace(change)) traces.push(id)
   }
   for (const one of events) if ('event' in one) for (const path of toldPaths(one.event, root)) paths.add(path)
   return { paths: [...paths], confirms, traces }

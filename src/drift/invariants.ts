@@ -4,10 +4,10 @@ import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
-import type { EntryBody, FindingRecord, Kind } from '../psg/change.ts'
+import type { EntryBody, FindingRecord } from '../psg/change.ts'
 import { isMove } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { isKind, placeOf } from '../psg/node.ts'
 import { serially } from '../vsl/serially.ts'
 import { checkGraph } from './check-input.ts'
 import { fileId } from './compare.ts'
@@ -98,7 +98,7 @@ function touched(graph: ProjectGraph, { changes }: EntryBody): readonly Subject[
   const found = new Map<string, Subject>()
   const add = (subject: Subject) => found.set(`${subject.kind}/${subject.id}`, subject)
   for (const change of changes) {
-    const [, group, kind, id] = change.key.split('/') as [string, string, Kind, string]
+    const { group, kind, id } = placeOf(change.key)
     if (kind === 'context') for (const subject of subjectsOf(graph)) add(subject)
     else if (kind === 'plan' || kind === 'trace' || kind === 'run' || (kind === 'step' && !isMove(change)))
       add({ kind: 'plan', id: group })
