@@ -1,10 +1,10 @@
-import { eachOf } from '../protocol/each.ts'
+import { eachOf, inParts } from '../protocol/each.ts'
 import { counted } from '../protocol/shown.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { snapshotsOf } from '../psg/snapshot.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { fileId, isTracked } from './compare.ts'
-import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load, stored } from './desk.ts'
+import { ACTOR, becoming, commit, type Desk, inMemory, known, load, stored } from './desk.ts'
 import { observe } from './observe.ts'
 import { recordOf } from './reconcile.ts'
 import { Elsewhere, isUnreadable } from './root.ts'
@@ -31,7 +31,7 @@ export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promi
   const found = await scan(desk.root, desk.select, known(desk), options)
   const parcel = parcelFor(desk.graph.store)
   let committing: Promise<void> = Promise.resolve()
-  for (const paths of inChunks(found.paths, PER_PARCEL)) {
+  for (const paths of inParts(found.paths, PER_PARCEL)) {
     const [files] = await Promise.all([readFiles(desk, paths, parcel), committing]) // these are read while the last ones are being committed
     options.signal?.throwIfAborted()
     committing = takeIn(desk, files)
@@ -46,7 +46,7 @@ export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promi
 /** In the order of their keys, so that what a store writes in one commit lies together. */
 async function takeIn(desk: Desk, files: readonly Taken[]): Promise<void> {
   const sorted = [...files].sort((a, b) => (a.id < b.id ? -1 : 1))
-  for (const chunk of inChunks(sorted, PER_COMMIT))
+  for (const chunk of inParts(sorted, PER_COMMIT))
     await commit(desk, () => chunk.flatMap(({ id, record }) => becoming(desk, 'file', id, record)), TAKEN_IN)
 }
 

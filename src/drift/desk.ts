@@ -1,5 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
-import { eachOf } from '../protocol/each.ts'
+import { eachOf, inParts } from '../protocol/each.ts'
 import { Refused, TooLarge } from '../protocol/errors.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { Turns } from '../protocol/turns.ts'
@@ -170,9 +170,7 @@ export async function commitTo(
 
 export const load = ({ graph }: Desk): Promise<void> => graph.reading([], () => undefined, [FILES, FINDINGS])
 
-export function* inChunks<T>(items: readonly T[], size = PER_COMMIT): Iterable<readonly T[]> {
-  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
-}
+export const inChunks = <T>(items: readonly T[]): Iterable<readonly T[]> => inParts(items, PER_COMMIT)
 
 /** What makes a record the graph's belief about a path; `null`: that there is no file. */
 export const believing = (desk: Desk, path: string, record: FileRecord | null): readonly Change[] =>

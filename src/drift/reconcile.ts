@@ -85,14 +85,7 @@ export function agreedOn(there: Observed): Agreed {
 
 function accepted({ path, from, observed }: Finding): Resolution {
   const record = isTracked(observed) ? recordOf(path, observed) : null
-  const records =
-    from === undefined
-      ? [{ path, record }]
-      : [
-          { path: from, record: null },
-          { path, record },
-        ]
-  return { outcome: 'accepted', operations: [], records }
+  return { outcome: 'accepted', operations: [], records: [...goneFrom(from), { path, record }] }
 }
 
 function restored({ path, from, believed, observed }: Finding): Resolution | Refusal {
@@ -161,6 +154,9 @@ function brought({ path, from, believed, observed }: Finding, shape: FileShape):
     : [{ op: 'put', path, expect: shapeOf(observed!), become: shape }]
   const { type, digest, size, mode, kept } = shape
   const record: FileRecord = { ...believed!, path, type: type as 'file', digest: digest!, size, mode, kept }
-  const gone = from === undefined ? [] : [{ path: from, record: null }]
-  return { outcome: 'merged', operations, records: [...gone, { path, record }] }
+  return { outcome: 'merged', operations, records: [...goneFrom(from), { path, record }] }
 }
+
+/** Where a file was renamed from, there is none any more. */
+const goneFrom = (from: string | undefined): Resolution['records'] =>
+  from === undefined ? [] : [{ path: from, record: null }]

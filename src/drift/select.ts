@@ -48,8 +48,8 @@ export const A_PATTERN: Field = {
       .every((name) => !['', '.', '..'].includes(name)),
 }
 
-/** A pattern as paths are told: without a `./` before it. */
-export const fromRoot = (pattern: string): string => pattern.replace(/^\.\//, '')
+/** A path or a pattern as paths are told: without a `./` before it. */
+export const fromRoot = (path: string): string => path.replace(/^\.\//, '')
 
 /** It is looked for in every folder. */
 const A_NAME: Field = {

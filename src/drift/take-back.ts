@@ -35,10 +35,8 @@ export interface TakenBack {
 export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly TakenBack[]> {
   await load(desk)
   const [before, there] = [new Map<string, FileRecord>(), new Map<string, Observed>()]
-  const seen = await observedAt(
-    desk,
-    taking.files.map(({ path }) => path),
-  )
+  const paths = taking.files.map(({ path }) => path)
+  const seen = await observedAt(desk, paths)
   const begun: Begun[] = []
   const results: TakenBack[] = []
   for (const { path, now, before: record } of taking.files) {
@@ -67,7 +65,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
   }))
   const refuseIfTouched = await untouched(desk.graph, taking.revision, [
     ...changedBy(taking.changes),
-    ...taking.files.map(({ path }) => ['file', fileId(path)] as const),
+    ...paths.map((path) => ['file', fileId(path)] as const),
     ...begun.map(({ record }) => ['finding', record.finding_id] as const),
   ])
   const deciding = () => {
@@ -80,7 +78,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
   }
   const { actor, reason, run } = taking
   await begin(desk, begun, () => commit(desk, deciding, reason, { actor, run }))
-  for (const { path } of taking.files) note(desk, path, seen.get(path))
+  for (const path of paths) note(desk, path, seen.get(path))
   const ended = await carryThrough(desk, begun, reason)
   const failed = new Set(ended.filter(isLeftToTheNext).flatMap(({ deed }) => pathsOf(deed)))
   const asItWas = () =>
@@ -88,10 +86,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
       .filter(({ path, becomes }) => failed.has(path) && sameJson(believed(desk, path) ?? null, becomes))
       .flatMap(({ path, was }) => believing(desk, path, was))
   if (failed.size > 0) await commit(desk, asItWas, `${reason}, but for what could not be done`, { actor, run })
-  await look(
-    desk,
-    taking.files.map(({ path }) => path),
-  )
+  await look(desk, paths)
   return [...results, ...ended.map(({ record: { path }, result }) => ({ path, result }))]
 }
 

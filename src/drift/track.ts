@@ -25,7 +25,7 @@ import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
 import { checkPath, checkPaths, openRoot } from './root.ts'
 import { type ScanOptions, scan } from './scan.ts'
-import { foldersOf, selectFiles } from './select.ts'
+import { foldersOf, fromRoot, selectFiles } from './select.ts'
 import { reads } from './stale.ts'
 import { takeBack } from './take-back.ts'
 import { checkOptions, checkScanOptions, type ScanReport, type Tracker, type TrackOptions } from './tracker.ts'
@@ -259,7 +259,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 function chosen(records: readonly FindingRecord[], which: readonly string[] | 'all'): readonly FindingRecord[] {
   if (which === 'all') return records
   const named = which.map((given) => {
-    const name = given.replace(/^\.\//, '')
+    const name = fromRoot(given)
     const found = records.find(
       ({ finding_id, path, from }) =>
         name === finding_id || name === path || name === from || fileId(name) === finding_id,
