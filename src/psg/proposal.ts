@@ -1,3 +1,4 @@
+import { append } from '../protocol/append.ts'
 import type { Violation } from '../protocol/errors.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { StepStatus } from '../protocol/types.ts'
@@ -145,11 +146,6 @@ const NO_ORDER: StepOrder = { ranks: new Map(), cycles: new Map() }
 
 function groupBy<K>(deltas: readonly Delta[], keyOf: (delta: Delta) => K): ReadonlyMap<K, readonly Delta[]> {
   const groups = new Map<K, Delta[]>()
-  for (const delta of deltas) {
-    const key = keyOf(delta)
-    const group = groups.get(key)
-    if (group) group.push(delta)
-    else groups.set(key, [delta])
-  }
+  for (const delta of deltas) append(groups, keyOf(delta), delta)
   return groups
 }
