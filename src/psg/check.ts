@@ -10,7 +10,7 @@ import { eventsOf } from './events.ts'
 import { fieldChange, isFieldChange } from './field-change.ts'
 import { INDEX, type IndexWrites, indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { nodeKey, storeKey, toStored } from './node.ts'
+import { governanceOf, nodeKey, storeKey, toStored } from './node.ts'
 import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
@@ -164,8 +164,7 @@ export function named(changes: Changes): readonly (readonly [Kind, string])[] {
     name(names, change.node, change.id)
     if (change.kind === 'node_delete') continue
     const fields = (change.kind === 'node_add' ? change.data : change.set) as JsonObject
-    const governance = fields.governance as { lastConfirmRef?: { id?: Json } } | undefined
-    name(names, 'confirm', governance?.lastConfirmRef?.id)
+    name(names, 'confirm', governanceOf(fields)?.lastConfirmRef?.id)
     if (change.kind === 'node_update') continue
     const { partOf, refs = [] } = KINDS[change.node]
     if (partOf) name(names, partOf, change.owner)

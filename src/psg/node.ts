@@ -68,6 +68,12 @@ type Place = Pick<Node, 'kind' | 'id' | 'group' | 'born'> & {
 export const statusOf = (node: AnyNode | undefined): string | undefined =>
   (node?.data as { status?: string } | undefined)?.status
 
+/** Whether an object is locked, and by which Confirm it was last let change; told by all of its fields or some. */
+export const governanceOf = (fields: object | undefined) => (fields as Governed | undefined)?.governance
+interface Governed {
+  readonly governance?: { readonly locked?: boolean; readonly lastConfirmRef?: { readonly id: string } }
+}
+
 /** Siblings in their order. Whatever has no place of its own comes last, oldest first: the same in every process. */
 export function byPlace(a: AnyNode, b: AnyNode): number {
   return (a.at ?? LAST) - (b.at ?? LAST) || a.born - b.born || (a.id < b.id ? -1 : 1)

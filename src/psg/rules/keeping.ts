@@ -3,7 +3,7 @@ import { isTerminal, type LifecycleKind, lifecycles } from '../../protocol/lifec
 import type { AnyNode, Kind, Node } from '../change.ts'
 import { startsWith } from '../field-change.ts'
 import { KINDS } from '../kinds.ts'
-import { isKind, referencesOf, statusOf } from '../node.ts'
+import { governanceOf, isKind, referencesOf, statusOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
 import { kindsWith, type Rule } from './rule.ts'
 
@@ -128,16 +128,12 @@ function sameDefinition(before: AnyNode, after: AnyNode): boolean {
   return before.kind !== 'binding' && JSON.stringify(was) === JSON.stringify(is)
 }
 
-type Governed = {
-  readonly governance?: { readonly locked?: boolean; readonly lastConfirmRef?: { readonly id: string } }
-}
-const governanceOf = (node: AnyNode | undefined) => (node?.data as Governed | undefined)?.governance
-const isLocked = (node: AnyNode): boolean => governanceOf(node)?.locked === true
+const isLocked = (node: AnyNode): boolean => governanceOf(node.data)?.locked === true
 
 /** Newer than the one that stands there now, so that no approval opens a lock twice. */
 function hasNewConfirm(locked: AnyNode, proposal: Proposal): boolean {
-  const next = governanceOf(proposal.after(locked.kind, locked.id))?.lastConfirmRef?.id
-  const last = governanceOf(locked)?.lastConfirmRef?.id
+  const next = governanceOf(proposal.after(locked.kind, locked.id)?.data)?.lastConfirmRef?.id
+  const last = governanceOf(locked.data)?.lastConfirmRef?.id
   if (next === undefined || next === last) return false
   const confirm = proposal.after('confirm', next)
   const born = last === undefined ? 0 : (proposal.after('confirm', last)?.born ?? 0)

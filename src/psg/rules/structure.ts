@@ -4,7 +4,7 @@ import { problems } from '../../protocol/validate.ts'
 import type { AnyNode, Kind } from '../change.ts'
 import { comesTo, type Delta } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
-import { eachReference, isKind } from '../node.ts'
+import { eachReference, governanceOf, isKind } from '../node.ts'
 import { sameJson } from '../plain.ts'
 import type { Proposal } from '../proposal.ts'
 import { shapeProblems } from '../shapes.ts'
@@ -175,10 +175,7 @@ export function misfits(node: AnyNode): readonly { readonly path: string; readon
 
 const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
 
-function governingConfirm(node: Delta['after']): string | undefined {
-  return (node?.data as { governance?: { lastConfirmRef?: { id?: string } } } | undefined)?.governance?.lastConfirmRef
-    ?.id
-}
+const governingConfirm = (node: AnyNode | undefined) => governanceOf(node?.data)?.lastConfirmRef?.id
 
 function isWithdrawnWithPlan({ after, statusOnly }: Delta, proposal: Proposal): boolean {
   if (!statusOnly || !isKind(after, 'confirm') || after.data.status !== 'cancelled') return false
