@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { blaming } from '../protocol/problem.ts'
 import { turns } from '../protocol/turns.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
@@ -100,8 +100,7 @@ const PARAMS = [
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   const { operation, path, to, expected_digest } = params
   const problems = unknownParams(params, PARAMS)
-  const blame = (at: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path: at, rule, message, found: shown(found) })
+  const blame = blaming(problems)
   if (!Object.hasOwn(OPERATIONS, String(operation)))
     blame('operation', 'enum', 'must be read, write, delete or move', operation)
   for (const [name, value] of operation === 'move'

@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { blaming } from '../protocol/problem.ts'
 import type { Adapter, Call } from './adapter.ts'
 import { unknownParams } from './unknown-params.ts'
 
@@ -53,8 +53,7 @@ const PARAMS = ['from_role', 'to_role', 'handoff_data']
 function problemsOf(params: JsonObject, role: string | undefined, knows: (role: string) => boolean): Problem[] {
   const { from_role = role, to_role, handoff_data = {} } = params
   const problems = unknownParams(params, PARAMS)
-  const blame = (path: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path, rule, message, found: shown(found) })
+  const blame = blaming(problems)
   if (!isName(from_role)) blame('from_role', 'required', 'must name a role, unless a role asks', from_role)
   // A role that could speak for another could also use what only the other may.
   else if (role !== undefined && from_role !== role) blame('from_role', 'asker', `must be ${role}, who asks`, from_role)

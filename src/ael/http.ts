@@ -3,6 +3,7 @@ import { lookup } from 'node:dns/promises'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { type ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { blaming } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call } from './adapter.ts'
 import { checkHttpOptions } from './check-options.ts'
@@ -87,8 +88,7 @@ const PARAMS = ['url', 'method', 'headers', 'query', 'body', 'accept_status']
 function problemsOf(params: JsonObject): Problem[] {
   const { url, headers = {}, query = {}, accept_status = [] } = params
   const problems = unknownParams(params, PARAMS)
-  const blame = (path: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path, rule, message, found: shown(found) })
+  const blame = blaming(problems)
   if (typeof url !== 'string' || !URL.canParse(url)) blame('url', 'url', 'must be a URL', url)
   else {
     const { protocol, username, password } = new URL(url)

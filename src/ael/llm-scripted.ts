@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { clock as clockField, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { problem } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import { finalFailure, finalFrom, passingFailure } from './failure.ts'
 import type { Provider } from './llm-provider.ts'
@@ -76,12 +77,9 @@ const isScript = (script: unknown): boolean => Array.isArray(script) || typeof s
 function checkScripts(scripts: unknown): void {
   if (isScript(scripts)) return
   const wrong = isObject(scripts) ? Object.entries(scripts).filter(([, script]) => !isScript(script)) : [['', scripts]]
-  const problems = wrong.map(([path, script]) => ({
-    path: String(path),
-    rule: 'type',
-    message: 'must be a list of replies or a function',
-    found: shown(script),
-  }))
+  const problems = wrong.map(([path, script]) =>
+    problem(String(path), 'type', 'must be a list of replies or a function', script),
+  )
   if (problems.length > 0) throw new InvalidInput('scripts', problems)
 }
 

@@ -50,6 +50,9 @@ export {
   type Provider,
   type ProviderOptions,
 } from './llm-provider.ts'
+
+import { blaming } from '../protocol/problem.ts'
+
 export type { Reply, ReplyParts } from './llm-reply.ts'
 export { type Script, type ScriptedRequest, scriptedProvider } from './llm-scripted.ts'
 
@@ -179,8 +182,7 @@ const PARAMS: Fields = {
 
 function messageProblems({ messages }: JsonObject): Problem[] {
   const problems: Problem[] = []
-  const blame = (path: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path, rule, message, found: shown(found) })
+  const blame = blaming(problems)
   if (!Array.isArray(messages) || messages.length === 0)
     blame('messages', 'type', 'must be a list of messages', messages)
   else

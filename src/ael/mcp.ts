@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { clock as clockField, type Fields, method, needed, problemsIn } from '../protocol/fields.ts'
+import { problem } from '../protocol/problem.ts'
 import { reporter } from '../protocol/reporter.ts'
-import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
@@ -82,12 +82,7 @@ function checkOptions(options: McpOptions): void {
   const problems = [...problemsIn({ servers, ...rest }, OPTIONS, '')]
   for (const namespace of Object.keys(Object(servers)))
     if (!isNamespace(namespace))
-      problems.push({
-        path: `servers.${namespace}`,
-        rule: 'namespace',
-        message: 'must be letters, digits, - and _',
-        found: shown(namespace),
-      })
+      problems.push(problem(`servers.${namespace}`, 'namespace', 'must be letters, digits, - and _', namespace))
   if (problems.length === 0)
     for (const [namespace, server] of Object.entries(Object(servers) as McpOptions['servers']))
       problems.push(...serverProblems(`servers.${namespace}`, server))

@@ -15,8 +15,8 @@ import {
 } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import type { Json } from '../protocol/json.ts'
+import { problem } from '../protocol/problem.ts'
 import { retold } from '../protocol/retold.ts'
-import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call, Lack } from './adapter.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 
@@ -175,9 +175,3 @@ const schemaOf = (name: string, member: string, schema: Schema): CompiledSchema 
 /** By its name where it has one: of many tools one is wrong. */
 const subjectOf = (name: unknown): string => (isToolName(name) ? `tool ${name}` : 'tool')
 const refused = (name: unknown, problems: readonly Problem[]) => new InvalidInput(subjectOf(name), problems)
-const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
-  path,
-  rule,
-  message,
-  found: shown(found),
-})

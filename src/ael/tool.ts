@@ -3,6 +3,7 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clockField, guarded, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { problem } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
 import { undo } from './action.ts'
@@ -104,15 +105,8 @@ const PARAMS = ['tool_name', 'tool_args']
 function checkShape(params: JsonObject): void {
   const { tool_name, tool_args } = params
   const problems = unknownParams(params, PARAMS)
-  if (!isToolName(tool_name))
-    problems.push({
-      path: 'tool_name',
-      rule: 'namespace',
-      message: 'must be <namespace>.<name>',
-      found: shown(tool_name),
-    })
-  if (!isObject(tool_args))
-    problems.push({ path: 'tool_args', rule: 'type', message: 'must be an object', found: shown(tool_args) })
+  if (!isToolName(tool_name)) problems.push(problem('tool_name', 'namespace', 'must be <namespace>.<name>', tool_name))
+  if (!isObject(tool_args)) problems.push(problem('tool_args', 'type', 'must be an object', tool_args))
   if (problems.length > 0) throw new InvalidInput('tool_call', problems)
 }
 

@@ -5,7 +5,7 @@ import { basename, dirname, join, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { DESCRIPTORS, hasDescriptors } from '../protocol/descriptors.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 
 /** The disk below one folder. Paths have slashes and start at the folder; no link is followed, so nothing outside is ever read or written. */
 export interface Root {
@@ -129,19 +129,13 @@ export function checkPath(path: unknown, name = 'path'): asserts path is string 
   if (typeof path === 'string' && !path.includes('\0') && parts.every((part) => part !== '' && !/^\.\.?$/.test(part)))
     return
   throw new InvalidInput(name, [
-    {
-      path: name,
-      rule: 'path',
-      message: 'must be a path from the root on, with slashes and without ..',
-      found: shown(path),
-    },
+    problem(name, 'path', 'must be a path from the root on, with slashes and without ..', path),
   ])
 }
 
 /** Throws InvalidInput for what is no list of such paths. */
 export function checkPaths(paths: unknown): asserts paths is readonly string[] {
-  if (!Array.isArray(paths))
-    throw new InvalidInput('paths', [{ path: 'paths', rule: 'type', message: 'must be a list', found: shown(paths) }])
+  if (!Array.isArray(paths)) throw new InvalidInput('paths', [problem('paths', 'type', 'must be a list', paths)])
   for (const path of paths) checkPath(path)
 }
 

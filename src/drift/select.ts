@@ -2,7 +2,7 @@ import ignore, { type Ignore } from 'ignore'
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import type { Field } from '../protocol/fields.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 
 export interface Selection {
   /** Glob patterns of what belongs; everything when absent. */
@@ -121,17 +121,10 @@ function checkPatterns(given: { readonly [option: string]: readonly string[] }):
   const problems: Problem[] = []
   for (const [option, patterns] of Object.entries(given)) {
     const { says, fits } = option === 'ignoreFiles' ? A_NAME : A_PATTERN
-    if (!Array.isArray(patterns))
-      problems.push({ path: option, rule: 'type', message: 'must be a list', found: shown(patterns) })
+    if (!Array.isArray(patterns)) problems.push(problem(option, 'type', 'must be a list', patterns))
     else
       for (const [i, pattern] of patterns.entries())
-        if (!fits(pattern))
-          problems.push({
-            path: `${option}[${i}]`,
-            rule: 'pattern',
-            message: `must be ${says}`,
-            found: shown(pattern),
-          })
+        if (!fits(pattern)) problems.push(problem(`${option}[${i}]`, 'pattern', `must be ${says}`, pattern))
   }
   if (problems.length > 0) throw new InvalidInput('selection', problems)
 }

@@ -10,6 +10,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
+import { problem } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
@@ -55,14 +56,7 @@ export const seatProblems = (seats: readonly Seat[], steps: Plan['steps']): read
   steps.flatMap(({ agent_role, step_id }, i) =>
     seats.some((seat) => fits(seat, { step_id, ...(agent_role !== undefined && { role: agent_role }) }))
       ? []
-      : [
-          {
-            path: `plan.steps[${i}].agent_role`,
-            rule: 'role.fits',
-            message: 'is no role of a participant',
-            found: shown(agent_role),
-          },
-        ],
+      : [problem(`plan.steps[${i}].agent_role`, 'role.fits', 'is no role of a participant', agent_role)],
   )
 
 /** A session is one run's: whichever of two ended first would end it for both. Throws InvalidInput. */
@@ -100,12 +94,9 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))
-      problems.push({
-        path: `session.conflicts.strategies[${i}]`,
-        rule: 'enum',
-        message: `must be one of ${STRATEGIES.join(', ')}`,
-        found: shown(strategy),
-      })
+      problems.push(
+        problem(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy),
+      )
   for (const step of Object.keys(writes))
     if (!plan.steps.some(({ step_id }) => step_id === step))
       problems.push({

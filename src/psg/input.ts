@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { anything, type Field, type Fields, refuseUnlessFit, uuid } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { MOST_LEVELS_KEPT, plain } from './plain.ts'
@@ -134,7 +134,7 @@ function problemsOf(change: unknown, path: string, problems: Problem[]): void {
     for (const mark of ['imported', 'revived'])
       if (change[mark] !== undefined && change[mark] !== true)
         problems.push(problem(`${path}.${mark}`, 'const', 'is neither true nor absent', change[mark]))
-    if (change.group !== undefined && (!isText(change.group) || change.group.includes('/')))
+    if (change.group !== undefined && !isSegment(change.group))
       problems.push(problem(`${path}.group`, 'name', 'is not a name without a slash', change.group))
   }
 }
@@ -171,10 +171,3 @@ function copied(change: Change, i: number): Change {
 const kept = (value: unknown, path: string): Json => plain(value, path, 'commit', MOST_LEVELS_KEPT)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
-
-const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
-  path,
-  rule,
-  message,
-  found: shown(found),
-})

@@ -3,6 +3,7 @@ import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, type Problem, RuleViolation } from '../protocol/errors.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import { confirmMayMove, isTerminal } from '../protocol/lifecycle.ts'
+import { blaming } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ConfirmStatus, Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
@@ -170,8 +171,7 @@ function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: 
 function refuseUnlessDecidable(options: Proposing): void {
   const { requested_by_role, needed = 1, roles, expires_at } = Object(options) as Proposing
   const problems: Problem[] = []
-  const refuse = (path: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path, rule, message, found: shown(found) })
+  const refuse = blaming(problems)
   if (typeof requested_by_role !== 'string')
     refuse('requested_by_role', 'text', 'does not name a role', requested_by_role)
   if (!Number.isSafeInteger(needed) || needed < 1) refuse('needed', 'minimum', 'must be a whole number above 0', needed)
@@ -191,22 +191,12 @@ function refuseUnlessReachable(needed: number, roles: readonly string[] | undefi
 function refuseUnlessDecision(deciding: Deciding, current: Digest | undefined): void {
   const { status, decided_by_role, digest } = Object(deciding) as Deciding
   const problems: Problem[] = []
-  if (!DECISIONS.includes(status))
-    problems.push({ path: 'status', rule: 'enum', message: `is none of ${DECISIONS.join(', ')}`, found: shown(status) })
+  const refuse = blaming(problems)
+  if (!DECISIONS.includes(status)) refuse('status', 'enum', `is none of ${DECISIONS.join(', ')}`, status)
   if (typeof decided_by_role !== 'string' || decided_by_role === '')
-    problems.push({
-      path: 'decided_by_role',
-      rule: 'text',
-      message: 'does not name a role',
-      found: shown(decided_by_role),
-    })
+    refuse('decided_by_role', 'text', 'does not name a role', decided_by_role)
   if (digest !== undefined && digest !== current)
-    problems.push({
-      path: 'digest',
-      rule: 'approval.bound',
-      message: 'is not of what is up for decision now',
-      found: shown(digest),
-    })
+    refuse('digest', 'approval.bound', 'is not of what is up for decision now', digest)
   if (problems.length > 0) throw new InvalidInput('decision', problems)
 }
 const DECISIONS: readonly DecisionStatus[] = ['approved', 'rejected', 'cancelled']

@@ -2,7 +2,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { anything, type Field, problemsIn } from '../protocol/fields.ts'
 import { canonical, isObject, type Json } from '../protocol/json.ts'
 import { valueAt } from '../protocol/paths.ts'
-import { shown } from '../protocol/shown.ts'
+import { blaming } from '../protocol/problem.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { byBytes } from '../vsl/sorted-keys.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
@@ -101,8 +101,7 @@ const ASKED: { readonly [O in keyof Required<Query<Kind>>]: Field } = {
 function checkQuery(asked: Query<Kind>): void {
   const { kind, where, after, limit = LIMIT } = Object(asked) as Query<Kind>
   const problems = [...problemsIn(asked, ASKED, '')]
-  const refuse = (path: string, rule: string, message: string, found: unknown) =>
-    problems.push({ path, rule, message, found: shown(found) })
+  const refuse = blaming(problems)
   if (!isKindName(kind)) refuse('kind', 'enum', 'is not a kind of node', kind)
   if (where !== undefined && !isObject(where)) refuse('where', 'type', 'is not an object', where)
   if (after !== undefined && typeof after !== 'string') refuse('after', 'type', 'is not a place to go on from', after)

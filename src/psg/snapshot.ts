@@ -1,7 +1,7 @@
 import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { anything, type Field, flag, text } from '../protocol/fields.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Changes, CommitOptions, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
@@ -19,7 +19,7 @@ export async function takeSnapshot(
   options: CommitOptions & { readonly plan_id?: string },
 ): Promise<Node<'snapshot'>> {
   if (typeof name !== 'string' || name === '')
-    throw new InvalidInput('snapshot', [{ path: 'name', rule: 'text', message: 'is not a name', found: shown(name) }])
+    throw new InvalidInput('snapshot', [problem('name', 'text', 'is not a name', name)])
   checkKnown('snapshot', options, { plan_id: anything })
   const snapshot_id = graph.clock.uuid()
   const { plan_id, ...commit } = options
@@ -134,12 +134,7 @@ function revisionOf(graph: ProjectGraph, to: number | string): number {
   if (typeof to === 'string') return snapshotOf(graph, to).data.revision
   if (Number.isSafeInteger(to) && to >= 0 && to <= graph.revision) return to
   throw new InvalidInput('restore', [
-    {
-      path: 'to',
-      rule: 'range',
-      message: `is neither a revision from 0 to ${graph.revision} nor a snapshot`,
-      found: shown(to),
-    },
+    problem('to', 'range', `is neither a revision from 0 to ${graph.revision} nor a snapshot`, to),
   ])
 }
 
