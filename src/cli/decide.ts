@@ -3,6 +3,7 @@ import type { Digest } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { gateOf, rolesLeft } from '../psg/confirm.ts'
 import type { Project } from '../psg/project.ts'
+import { runUnderWay } from '../psg/view.ts'
 import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import { approving, askingAgain } from './remedy.ts'
@@ -39,7 +40,7 @@ async function nextOf(
   }
   if (await graph.find('finding', target_id))
     return ['who watches the folder sees to it; where nobody does, mplp drift scan does']
-  const run = graph.get('run', graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun ?? '')
+  const run = runUnderWay(graph.state, graph.get('confirm', confirm_id)!.group)
   if (!run) return []
   if (status === 'rejected' && target_type === 'plan') return [`its plan is a draft: ${askingAgain(target_id)}`]
   return isToRest(run.data)

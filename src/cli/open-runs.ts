@@ -3,6 +3,7 @@ import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import type { Project } from '../psg/project.ts'
+import { runUnderWay } from '../psg/view.ts'
 import type { Backend } from '../vsl/backend.ts'
 
 /** A run that has not ended, whoever looks after it. */
@@ -19,9 +20,8 @@ export async function* openRuns(project: Project): AsyncIterable<OpenRun> {
     await graph.refresh()
     const opened = new Set([context])
     for (const plan of plans) {
-      const id = graph.state.plan(plan)?.activeRun
-      const run = id === undefined ? undefined : graph.get('run', id)
-      if (!run || run.data.phase === 'ended') continue
+      const run = runUnderWay(graph.state, plan)
+      if (!run) continue
       const waits = await allWaitsOf(project, graph, plan)
       for (const { child } of waits) if (child) opened.add(child.context_id)
       yield { graph, run, waits }

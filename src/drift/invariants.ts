@@ -8,6 +8,7 @@ import type { EntryBody, FindingRecord } from '../psg/change.ts'
 import { isMove } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind, placeOf } from '../psg/node.ts'
+import { runUnderWay } from '../psg/view.ts'
 import { serially } from '../vsl/serially.ts'
 import { checkGraph } from './check-input.ts'
 import { fileId } from './compare.ts'
@@ -133,8 +134,8 @@ async function breachesOf(graph: ProjectGraph, { kind, id }: Subject): Promise<r
   }
   const plan = await graph.find('plan', id)
   if (plan?.data.status !== 'in_progress') return []
-  const run = graph.state.plan(id)?.activeRun
-  const trace = run === undefined ? undefined : graph.get('trace', graph.get('run', run)?.data.trace_id ?? '')
+  const run = runUnderWay(graph.state, id)
+  const trace = run && graph.get('trace', run.data.trace_id)
   // The head of the trace is enough: its list of events is a fold of the journal, and is complete only when the run is.
   const { events: _, ...head } = trace?.data ?? { events: undefined }
   const subjects: Subjects = {

@@ -7,6 +7,7 @@ import { confirmOf, timeToAnswer } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { proposePlan } from '../psg/moves.ts'
 import { ofKind } from '../psg/node.ts'
+import { runUnderWay } from '../psg/view.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
@@ -16,7 +17,7 @@ import { fired, newTimer, openTimers } from './timers.ts'
 
 /** How the steps are executed that came since the plan was submitted. Throws InvalidInput for one that nobody can execute, or nobody of its session. */
 export function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
-  const run = graph.get('run', graph.state.plan(plan)?.activeRun ?? '')
+  const run = runUnderWay(graph.state, plan)
   if (!run) return []
   const parts = [...graph.state.nodesOf(plan)]
   const steps = [...ofKind(parts, 'step')].map(({ data }) => data)

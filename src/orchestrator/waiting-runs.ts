@@ -2,6 +2,7 @@ import { isoNow } from '../protocol/clock.ts'
 import type { Change, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { endPlan } from '../psg/moves.ts'
+import { runUnderWay } from '../psg/view.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { sessionCloses } from './session.ts'
 import { fired, latestEnd, openTimers } from './timers.ts'
@@ -29,8 +30,7 @@ export function isUndecided(graph: ProjectGraph, id: string): boolean {
  * without one.
  */
 export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
-  const id = graph.state.plan(plan)?.activeRun
-  const run = id === undefined ? undefined : graph.get('run', id)
+  const run = runUnderWay(graph.state, plan)
   const now = graph.clock.now()
   const due = openTimers(graph, plan).filter(({ data }) => Date.parse(data.due) <= now)
   const isUnheeded = ({ data }: Node<'timer'>) => graph.get('confirm', data.target)?.data.status === 'pending'

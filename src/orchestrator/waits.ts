@@ -1,10 +1,11 @@
 import { allOf } from '../protocol/each.ts'
-import type { ActionRecord, Node, Run } from '../psg/change.ts'
+import type { ActionRecord, Node } from '../psg/change.ts'
 import { isAnswerable, rolesLeft } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind, ofKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
+import { runUnderWay } from '../psg/view.ts'
 import type { BindingSpec } from './bind.ts'
 import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
 import { comesBack, heldUpBy } from './held-up.ts'
@@ -40,7 +41,7 @@ export interface Wait {
  */
 export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: string): Promise<readonly Wait[]> {
   const own = waitsOf(graph, plan)
-  const run = runUnderWay(graph, plan)
+  const run = runUnderWay(graph.state, plan)?.data
   const isPaused = run !== undefined && isToRest(run)
   const { underWay } = await childrenUnderWay(
     project.store,
@@ -107,7 +108,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
 
 /** What keeps the whole run from beginning anything, whatever its steps wait for. */
 function standstill(graph: ProjectGraph, plan: string): readonly OwnWait[] {
-  const run = runUnderWay(graph, plan)
+  const run = runUnderWay(graph.state, plan)?.data
   if (!run || run.ending || run.phase === 'undoing') return []
   if (graph.get('plan', plan)?.data.status === 'draft')
     return [{ what: `the plan ${plan}, which was sent back, to be proposed again`, isSentBack: true, isHeldUp: true }]
@@ -158,15 +159,10 @@ function waitOf(
 
 /** How an action is carried out: as its step's binding says, or as the session does for a word before or after the step. */
 function boundTo(graph: ProjectGraph, plan: string, { step_id, turn }: ActionRecord): BindingSpec | undefined {
-  const run = runUnderWay(graph, plan)
+  const run = runUnderWay(graph.state, plan)?.data
   if (turn && turn.purpose !== 'work') return (run?.options as RunOptions | undefined)?.session?.[turn.purpose]
   for (const { data } of ofKind(graph.state.referrers('step', step_id, 'BINDS'), 'binding')) return data
   return undefined
-}
-
-function runUnderWay(graph: ProjectGraph, plan: string): Run | undefined {
-  const id = graph.state.plan(plan)?.activeRun
-  return id === undefined ? undefined : graph.get('run', id)?.data
 }
 
 /** A step as people know it. */

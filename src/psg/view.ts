@@ -21,6 +21,12 @@ export function readySteps(state: GraphState, plan: string): readonly Node<'step
   return ready.sort((a, b) => ranks.get(a.id)! - ranks.get(b.id)!)
 }
 
+/** The run of a plan that has not ended. */
+export function runUnderWay(state: GraphState, plan: string): Node<'run'> | undefined {
+  const id = state.plan(plan)?.activeRun
+  return id === undefined ? undefined : state.get('run', id)
+}
+
 /** How many of a step's dependencies it still waits for. */
 export function unmet(state: GraphState, step: Node<'step'>): number {
   let waits = 0
