@@ -1,7 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Collab } from '../protocol/types.ts'
-import type { Change, CommitOptions, Node, Parent } from '../psg/change.ts'
+import type { Change, CommitOptions, Parent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { nodeKey } from '../psg/node.ts'
@@ -11,6 +11,7 @@ import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
 import type { Knowing } from './lacking.ts'
 import { openSession, refuseIfTaken } from './open-session.ts'
+import type { Placed } from './requests.ts'
 import type { Inheritance } from './rerun.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 
@@ -23,12 +24,6 @@ export interface BringingIn {
   readonly switched?: ReadonlySet<string> | undefined
   /** Of a run that goes on from another. */
   readonly inherits?: Inheritance | undefined
-}
-
-/** A run as it lies in its graph. */
-export interface Placed {
-  readonly graph: ProjectGraph
-  readonly run: Node<'run'>
 }
 
 /** Brings a flow that was checked into the graph of its context; a plan that lies there as a draft is taken as it stands. Nobody runs it yet. */

@@ -4,13 +4,12 @@ import { aborted } from '../ael/failure.ts'
 import type { ChildRequest, Hands } from '../ael/layer.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { onAbort } from '../protocol/on-abort.ts'
-import type { Change, Node, Parent, Run } from '../psg/change.ts'
-import type { ProjectGraph } from '../psg/graph.ts'
+import type { Change, Parent, Run } from '../psg/change.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { land } from './land.ts'
 import type { Flight, LiveRun } from './live.ts'
 import type { Mine } from './mine.ts'
-import { isToRest, storeRequest, withParent } from './requests.ts'
+import { isToRest, type Placed, storeRequest, withParent } from './requests.ts'
 import type { RunHandle } from './run.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow, chosenRun } from './submit-check.ts'
@@ -26,7 +25,7 @@ export interface ChildrenOptions {
   /** The run of that id, if it is there. */
   readonly known: (id: string) => Promise<RunHandle | undefined>
   readonly submit: (flow: Flow, parent: Parent) => Promise<RunHandle>
-  readonly locate: (id: string) => Promise<{ readonly graph: ProjectGraph; readonly run: Node<'run'> } | undefined>
+  readonly locate: (id: string) => Promise<Placed | undefined>
   readonly look: (context: string) => Promise<unknown>
 }
 

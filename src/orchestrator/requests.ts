@@ -4,9 +4,15 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { commitStill } from '../psg/insist.ts'
 import { isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
+/** A run as it lies in its graph. */
+export interface Placed {
+  readonly graph: ProjectGraph
+  readonly run: Node<'run'>
+}
+
 /** Stores what is asked of a run; false where nothing is left to ask for. One that has not started is withdrawn at once. */
 export function storeRequest(
-  { graph, run }: { readonly graph: ProjectGraph; readonly run: Node<'run'> },
+  { graph, run }: Placed,
   requested: 'cancel' | 'pause' | 'resume',
   by: Pick<CommitOptions, 'actor' | 'reason'>,
 ): Promise<boolean> {

@@ -32,6 +32,7 @@ import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
+import type { Placed } from './requests.ts'
 import { checkRerun, type RerunOptions, rerunIn } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
 import { keepEnded } from './retention.ts'
@@ -168,7 +169,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   }
 
   /** The run, and its graph as `opened` leaves it: with all of the plan in memory, unless that is not needed. */
-  async function locateRun(id: string, opened = upToDate): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
+  async function locateRun(id: string, opened = upToDate): Promise<Placed> {
     const where = await project.locate(id, 'run', 'plan', 'trace')
     if (where) {
       const graph = await opened(project, where)

@@ -16,7 +16,7 @@ import type { Resolver } from './bind.ts'
 import { childrenUnderWay, childrenWaitedFor } from './children-under-way.ts'
 import { missingBindings, type ProposeOptions, proposedAgain } from './propose-again.ts'
 import { type Question, questionsIn } from './questions.ts'
-import { refused, storeRequest, withParent } from './requests.ts'
+import { type Placed, refused, storeRequest, withParent } from './requests.ts'
 import { isAwaited, refuseUnlessCarried, refuseUnlessTaken } from './signals.ts'
 import { isUndecided, woken } from './waiting-runs.ts'
 
@@ -43,8 +43,6 @@ export interface Wishes {
   signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
 
-type Located = Parameters<typeof storeRequest>[0]
-
 export interface WishesOptions {
   readonly project: Project
   readonly clock: Clock
@@ -52,7 +50,7 @@ export interface WishesOptions {
   readonly open: () => void
   /** How a step is executed that was added since the plan was submitted. */
   readonly resolve: Resolver | undefined
-  readonly locateRun: (id: string) => Promise<Located>
+  readonly locateRun: (id: string) => Promise<Placed>
   /** Has the context's owner, us if nobody is, look at what was stored. Does not throw. */
   readonly look: (context: string) => Promise<unknown>
 }
@@ -70,7 +68,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     open()
     await ask(await locateRun(id), requested, `somebody asked to ${requested} the run`)
   }
-  async function ask(found: Located, requested: 'cancel' | 'pause' | 'resume', reason: string): Promise<void> {
+  async function ask(found: Placed, requested: 'cancel' | 'pause' | 'resume', reason: string): Promise<void> {
     const { graph, run } = found
     if (!(await storeRequest(found, requested, { actor: 'user', reason }))) return
     await look(graph.id)
