@@ -12,9 +12,10 @@ import {
 import { breachProblems } from '../protocol/invariants.ts'
 import { problem } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
-import type { Collab, Plan, Role } from '../protocol/types.ts'
+import type { Collab, Plan } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { RoleFinder } from './bind.ts'
 import { STRATEGIES } from './conflict.ts'
 import type { RunOptions } from './live.ts'
 import { fits, type Seat } from './modes/mode.ts'
@@ -33,7 +34,7 @@ export function openSession(
   asked: SessionAsked,
   collab: Collab,
   plan: Plan,
-  role: (idOrName: string) => Role | undefined,
+  role: RoleFinder,
   switched?: ReadonlySet<string>,
 ): Session {
   const problems: Problem[] = [...breachProblems(mapBreaches({ collab }, switched)), ...askedProblems(asked, plan)]
@@ -123,12 +124,7 @@ function checkCollab(collab: Collab, plan: Plan, wrong: Wrong): void {
 }
 
 /** A role that nobody has here may be ranked all the same: the same ranks serve many sessions. */
-function checkRanks(
-  { conflicts }: SessionAsked,
-  seats: readonly SessionSeat[],
-  role: (idOrName: string) => Role | undefined,
-  wrong: Wrong,
-): void {
+function checkRanks({ conflicts }: SessionAsked, seats: readonly SessionSeat[], role: RoleFinder, wrong: Wrong): void {
   for (const name of Object.keys(conflicts?.ranks ?? {}))
     if (!role(name) && !seats.some(({ names }) => names.includes(name)))
       wrong(`session.conflicts.ranks.${name}`, 'reference.resolves', 'is neither a participant nor a role')
@@ -137,7 +133,7 @@ function checkRanks(
 function seatOf(
   { participant_id, role_id, kind, display_name }: Collab['participants'][number],
   i: number,
-  role: (idOrName: string) => Role | undefined,
+  role: RoleFinder,
   wrong: Wrong,
 ): readonly SessionSeat[] {
   if (role_id === undefined || role_id.trim() === '') return [] // an invariant of the profile has named it

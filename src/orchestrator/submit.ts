@@ -1,5 +1,5 @@
 import type { AskPeople } from '../protocol/approvers.ts'
-import { isoMicros, isoNow } from '../protocol/clock.ts'
+import { type Clock, isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { breachProblems } from '../protocol/invariants.ts'
 import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
@@ -68,7 +68,7 @@ export interface Known {
 }
 
 /** Pure: what submitting a flow that was checked means. Throws InvalidInput before anything is written. */
-export function submission(flow: Flow, clock: { now(): number; uuid(): string }, known: Known = {}): Submission {
+export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known: Known = {}): Submission {
   const { context, plan, bindings = {}, approval = 'auto', chosen = {} } = flow
   const options = { ...flow.options, ...(known.session && { session: known.session.settled }) }
   const context_id = typeof context === 'string' ? context : context.context_id
@@ -151,7 +151,7 @@ interface Asking {
   readonly approval: ApprovalAsked
   readonly run_id: string
   readonly confirm_id: string
-  readonly clock: { now(): number; uuid(): string }
+  readonly clock: Pick<Clock, 'now' | 'uuid'>
 }
 
 /** Proposed in any case; approved and started at once when policy may. */

@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { type Clock, isoMicros } from '../protocol/clock.ts'
 import type { Change, Node, Run, Timer } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
@@ -116,7 +116,7 @@ interface LatestEnd extends Wait {
 }
 
 /** Wakes a run that only waits when it has to end. */
-export function endTimer(clock: { uuid(): string }, run: Run): readonly Change[] {
+export function endTimer(clock: Pick<Clock, 'uuid'>, run: Run): readonly Change[] {
   const latest = latestEnd(run)
   const { run_id: target, plan_id } = run
   return latest ? [newTimer(clock.uuid(), plan_id, { ...latest, purpose: 'deadline', target })] : []
