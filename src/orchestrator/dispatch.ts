@@ -4,16 +4,16 @@ import { brief, toActionError, withSpent } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
 import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
-import { ActionError, MplpError } from '../protocol/errors.ts'
+import { ActionError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Patch } from '../psg/change.ts'
+import { failureOf, unasked } from './attempt-failure.ts'
 import { bindingOf } from './flight.ts'
 import { land } from './land.ts'
 import type { Flight, LiveRun, WayBack } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { blanksIn, filledIn, THIS_STEP } from './references.ts'
 import { execution, roleOf, whereInRun } from './steps.ts'
-import { unasked } from './unasked.ts'
 import { linesTold, saysUsage, usageUntold, uses } from './usage.ts'
 
 /** Carries an action out; its end, whatever it is, comes back through the inbox. A throw becomes an outcome here and only here. */
@@ -47,7 +47,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
             : { inverse: declared }
     run.inbox.push({ kind: 'completed', flight, result, ...(back && { back }) })
   } catch (error) {
-    const failure = flight.compensates === undefined ? actionError(error) : unasked(actionError(error))
+    const failure = flight.compensates === undefined ? failureOf(error) : unasked(failureOf(error))
     const charged = result ? withSpent(failure, spentBy(result) ?? {}) : failure // it was done, whatever came of that afterwards
     run.inbox.push({ kind: 'failed', flight, error: charged, duration_ms: Math.max(0, clock.now() - began) })
   }
@@ -159,9 +159,3 @@ const unknownBack = (error: unknown): WayBack => ({
   inverse: 'irreversible',
   no_inverse: `nobody can say what takes it back: ${brief(toActionError(error)).message}`,
 })
-
-/** Whatever it is: thrown on from here it would reach nobody, and the run would wait for ever. */
-const actionError = (error: unknown): ActionError =>
-  error instanceof MplpError && !(error instanceof ActionError)
-    ? new ActionError('action_failed', `${error.code}: ${error.message}`, { cause: error })
-    : toActionError(error)

@@ -3,14 +3,13 @@ import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import { aborted, toActionError } from '../ael/failure.ts'
 import type { Attempt, AttemptEnd, Observer } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
-import { ActionError, MplpError } from '../protocol/errors.ts'
+import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { inWords } from '../protocol/thrown.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
+import { failureOf, unasked } from './attempt-failure.ts'
 import type { Ownership } from './owner.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
 import { labelOf } from './steps.ts'
-import { unasked } from './unasked.ts'
 import { inverseOf } from './undo.ts'
 
 /** What came of taking an effect back. */
@@ -164,17 +163,11 @@ async function tried(
     })
     return { status: 'completed', duration_ms: result.duration_ms, result }
   } catch (error) {
-    const failure =
-      error instanceof ActionError
-        ? unasked(error)
-        : new ActionError('action_failed', messageOf(error), { cause: error })
+    const failure = unasked(failureOf(error))
     const status = failure.code === 'action_aborted' ? 'cancelled' : 'failed'
     return { status, duration_ms: Math.max(0, graph.clock.now() - began), error: failure }
   }
 }
-
-const messageOf = (error: unknown): string =>
-  error instanceof MplpError ? `${error.code}: ${error.message}` : inWords(error)
 
 const told = ({ run }: Pick<Journey, 'run'>, event: { readonly event_type: string }): EventDraft => ({
   plan_id: run.data.plan_id,
