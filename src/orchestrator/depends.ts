@@ -1,23 +1,17 @@
 import { append } from '../protocol/append.ts'
 import type { Step } from '../protocol/types.ts'
+import { rankNew } from '../psg/order.ts'
 
 /** The places of a plan's steps, each after all that it waits for; apart from them those on a circle, and whatever waits for these. */
 export function dependenciesFirst(steps: readonly Step[]): {
   readonly order: readonly number[]
   readonly circular: readonly number[]
 } {
-  const dependants: number[][] = steps.map(() => [])
-  const unmet = waitsOf(steps).map((waits, at) => {
-    for (const on of waits) dependants[on]!.push(at)
-    return waits.length
-  })
-  const order = [...steps.keys()].filter((at) => unmet[at] === 0)
-  for (const at of order)
-    for (const dependant of dependants[at]!) {
-      unmet[dependant]!--
-      if (unmet[dependant] === 0) order.push(dependant)
-    }
-  return { order, circular: [...steps.keys()].filter((at) => unmet[at]! > 0) }
+  const places = placesOf(steps)
+  const waits = (id: string) => steps[places.get(id)!]!.dependencies ?? []
+  const order = [...rankNew([...places.keys()], waits, 0).ranks.keys()].map((id) => places.get(id)!)
+  const ordered = new Set(order)
+  return { order, circular: [...steps.keys()].filter((at) => !ordered.has(at)) }
 }
 
 /** That one step depends on another, directly or by way of others. */
