@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js'
 import { type Clock, timer } from '../protocol/clock.ts'
@@ -113,7 +114,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
   }
 
   const end = async (): Promise<void> => {
-    await Promise.race([Promise.allSettled(notices), aborted(AbortSignal.timeout(PATIENCE_MS))]) // who was told to stop something is to hear it
+    await Promise.race([Promise.allSettled(notices), once(AbortSignal.timeout(PATIENCE_MS), 'abort')]) // who was told to stop something is to hear it
     const signal = AbortSignal.timeout(PATIENCE_MS)
     if (session !== undefined && isAlive) await send('DELETE', signal).catch(() => undefined) // it will find out by itself
     isAlive = false
@@ -187,6 +188,3 @@ function parsed(text: string): unknown {
     return undefined // an answer is JSON
   }
 }
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
