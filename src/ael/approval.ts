@@ -22,7 +22,7 @@ export function admissionIn(said: Admission, tool: string): Admission {
 const approversIn = (said: Approval | undefined): readonly Problem[] =>
   said?.approvers === undefined ? [] : approversProblems(said.approvers, 'approvers')
 
-const POLICY = oneOf('always_allow', 'ask', 'blocked')
+export const POLICY = oneOf('always_allow', 'ask', 'blocked')
 const ADMISSION: Fields = { allowed: needed(flag), policy: POLICY, '*': anything }
 const APPROVAL: Fields = {
   policy: needed(POLICY),

@@ -98,15 +98,13 @@ const PARAMS = [
 ]
 
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
-  const { operation, path, to, expected_digest } = params
+  const { operation, expected_digest } = params
   const problems = unknownParams(params, PARAMS)
   const blame = blaming(problems)
   if (!Object.hasOwn(OPERATIONS, String(operation)))
     blame('operation', 'enum', 'must be read, write, delete or move', operation)
-  for (const [name, value] of operation === 'move'
-    ? [['path', path] as const, ['to', to] as const]
-    : [['path', path] as const]) {
-    const problem = pathProblem(value, name)
+  for (const name of operation === 'move' ? ['path', 'to'] : ['path']) {
+    const problem = pathProblem(params[name], name)
     if (problem !== undefined) problems.push(problem)
   }
   if (expected_digest !== undefined && expected_digest !== null && !DIGEST.test(String(expected_digest)))

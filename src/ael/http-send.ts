@@ -64,7 +64,7 @@ export function httpSender(options: SenderOptions): Sender {
   }
 }
 
-const REDIRECTS = [301, 302, 303, 307, 308]
+export const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
 
 function redirection({ status, headers, url }: Answer): URL | undefined {
   const { location } = headers

@@ -4,7 +4,7 @@ import { isObject } from '../protocol/json.ts'
 import { endedBy } from './ended-by.ts'
 import { finalFailure } from './failure.ts'
 import { refusal } from './http-refusal.ts'
-import { networkFailure, refuseToSwitch } from './http-send.ts'
+import { networkFailure, REDIRECTS, refuseToSwitch } from './http-send.ts'
 import { Oversized } from './mcp-events.ts'
 
 export interface McpRequest {
@@ -79,7 +79,7 @@ export function mcpRequests(url: URL): McpRequests {
 function redirection(response: IncomingMessage, from: URL, method: string): URL | undefined {
   const { statusCode = 0, headers } = response
   const { location } = headers
-  if (![301, 302, 303, 307, 308].includes(statusCode) || location === undefined) return undefined
+  if (!REDIRECTS.includes(statusCode) || location === undefined) return undefined
   const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined
   const isKept = method === 'GET' || statusCode === 307 || statusCode === 308
   if (to?.origin === from.origin && to.username === '' && to.password === '' && isKept) return to

@@ -1,9 +1,10 @@
 import type { Approvers } from '../protocol/approvers.ts'
 import { approversProblems } from '../protocol/check-approvers.ts'
 import type { Problem } from '../protocol/errors.ts'
-import { anything, type Field, flag, oneOf, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
+import { anything, type Field, flag, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import type { ApprovalPolicy } from './adapter.ts'
+import { POLICY } from './approval.ts'
 import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
 
 /**
@@ -60,7 +61,6 @@ interface McpLimits {
 export const isNamespace = (name: string): boolean => /^[A-Za-z0-9_-]+$/.test(name)
 
 const isText = (value: unknown): boolean => typeof value === 'string'
-const policies = oneOf('always_allow', 'ask', 'blocked')
 export const secretTexts: Field = {
   says: 'an object of texts',
   fits: (value) => isObject(value) && Object.values(value).every((one) => one === undefined || isText(one)),
@@ -81,7 +81,7 @@ export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = 
   },
   policy: {
     says: 'always_allow, ask, blocked, or a function that says one of them',
-    fits: (policy) => policies.fits(policy) || typeof policy === 'function',
+    fits: (policy) => POLICY.fits(policy) || typeof policy === 'function',
   },
   approvers: anything, // what is in it is asked below
   trustAnnotations: flag,

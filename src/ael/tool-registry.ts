@@ -18,6 +18,7 @@ import type { Json } from '../protocol/json.ts'
 import { problem } from '../protocol/problem.ts'
 import { retold } from '../protocol/retold.ts'
 import type { ApprovalPolicy, Asker, Call, Lack } from './adapter.ts'
+import { POLICY } from './approval.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 
 /** Something with a name that a plan or a model can choose to do. */
@@ -131,7 +132,7 @@ const TOOL: Fields = {
   name: needed({ says: '<namespace>.<name>', rule: 'namespace', fits: isToolName }),
   description: needed({ says: 'text', fits: (value) => typeof value === 'string' }),
   readOnly: flag,
-  policy: oneOf('always_allow', 'ask', 'blocked'),
+  policy: POLICY,
   requestApproval: method,
   effect: oneOf('reversible', 'compensable', 'irreversible'),
   inverse: method,

@@ -1,4 +1,4 @@
-import { RETRY } from '../ael/action.ts'
+import { executorKind, RETRY } from '../ael/action.ts'
 import { askPeopleProblems } from '../protocol/check-approvers.ts'
 import { LONGEST_WAIT_MS } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
@@ -25,14 +25,13 @@ import { plain, tooDeep } from '../psg/plain.ts'
 import type { BindingSpec } from './bind.ts'
 import type { Flow } from './submit.ts'
 
-const executor = oneOf('agent', 'tool', 'llm', 'worker', 'external')
 /** What takes a step back. */
-const INVERSE: Fields = { action_type: needed(text), executor_kind: executor, params: object }
+const INVERSE: Fields = { action_type: needed(text), executor_kind: executorKind, params: object }
 
 /** How a step is executed. */
 export const BINDING: Fields = {
   action_type: needed(text),
-  executor_kind: executor,
+  executor_kind: executorKind,
   params: needed(object),
   timeout_ms: timeout,
   retry: RETRY,
