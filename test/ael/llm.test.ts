@@ -468,6 +468,20 @@ describe('llmAdapter', () => {
       expect(JSON.stringify(server.requests[0]?.body.tools)).not.toContain('fs__write')
     })
 
+    it('says that nobody takes back what its tools have changed', async () => {
+      const broken = write([], { name: 'fs.broken', execute: () => Promise.reject(new Error('out of order')) })
+      const over = layerOver('openai', [look(), write([]), broken])
+      const wayBack = async (name: string, args: JsonObject) => {
+        server.behave(calls([name, args]), { say: 'ok' })
+        const action = ask({ tools: ['weather.look', 'fs.write', 'fs.broken'] })
+        return over.inverse(action, await over.execute(action))
+      }
+      expect(await wayBack('fs__write', { path: 'a' })).toBe('irreversible')
+      expect(await wayBack('fs__broken', { path: 'a' })).toBe('none_needed')
+      expect(await wayBack('weather__look', { city: 'x' })).toBe('none_needed')
+      expect(over.inverse(ask(), {})).toBe('none_needed')
+    })
+
     it('tells the model of arguments that are no JSON', async () => {
       server.behave({ call: [{ name: 'weather__look', args: '{"city": ' }] }, { say: 'sorry' })
       const { output } = await layerOver('openai', [look()]).execute(ask({ tools: ['weather.look'] }))
