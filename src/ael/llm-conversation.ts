@@ -164,7 +164,7 @@ async function carriedOutOne(
       if (resume !== undefined) await record({ ...pending, resume })
       throw error
     }
-    result = told((error as Error).message)
+    result = told(upTo(maxToolResultChars, (error as Error).message))
   }
   await record({ ...pending, result })
 }
@@ -191,11 +191,15 @@ const told = (message: string): JsonObject => ({ type: 'error-text', value: mess
 
 function given({ output, output_ref }: ActionResult, limit: number): JsonObject {
   const text = typeof output === 'string' ? output : JSON.stringify(output ?? null)
-  if (text.length <= limit)
-    return typeof output === 'string' ? { type: 'text', value: output } : { type: 'json', value: output ?? null }
-  const where = output_ref === undefined ? '' : `, the whole is ${output_ref.digest}`
-  return { type: 'text', value: `${text.slice(0, limit)}\n[cut: ${text.length} characters${where}]` }
+  if (typeof output !== 'string' && text.length <= limit) return { type: 'json', value: output ?? null }
+  return { type: 'text', value: upTo(limit, text, output_ref && `, the whole is ${output_ref.digest}`) }
 }
+
+/** No more than a model is shown, and no half of a character: servers take a request with one for no JSON, and the conversation could not go on. */
+const upTo = (limit: number, text: string, where = ''): string =>
+  text.length <= limit
+    ? text.toWellFormed()
+    : `${text.slice(0, limit).toWellFormed()}\n[cut: ${text.length} characters${where}]`
 
 /** The results as a message of the conversation. */
 function spoken(state: State, tools: Conversation['tools']): State {

@@ -593,6 +593,26 @@ describe('llmAdapter', () => {
       expect(shown).toContain('100000 characters')
     })
 
+    it.each([
+      ['a large output', (text: string) => text, 40_000],
+      ['an output that was cut', (text: string) => text, 100],
+      [
+        'a long failure',
+        (text: string) => {
+          throw new Error(text)
+        },
+        40_000,
+      ],
+    ])('shows the model no half of a character, and no more than it may be shown, of %s', async (_, end, length) => {
+      const text = 'x😀'.repeat(length).slice(0, 2 + 3 * (length - 1)) // ends in the midst of one, and so does what is shown
+      const tool: Tool = { ...look(), execute: () => end(text) }
+      server.behave(calls(['weather__look', { city: 'x' }]), { say: 'ok' })
+      await layerOver('openai', [tool]).execute(ask({ tools: ['weather.look'] }))
+      const [shown] = results(server.requests[1])
+      expect(shown!.isWellFormed()).toBe(true)
+      expect(shown!.length).toBeLessThan(33_000)
+    })
+
     it('aborts the tools with the call that led to them', async () => {
       const controller = new AbortController()
       let seen: AbortSignal | undefined
