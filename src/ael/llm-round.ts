@@ -165,12 +165,13 @@ function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
   const { text, reasoningText = '', toolCalls, finishReason, usage, response, warnings = [] } = result
   // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
   const said = JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))
+  const isEmpty = text === '' && reasoningText === '' && toolCalls.length === 0
   return {
     text,
     reasoning: reasoningText,
     toolCalls: toolCalls.map(callOf),
     finishReason,
-    usage: usageOf(usage, () => JSON.stringify(asked.messages), said),
+    usage: usageOf(usage, () => JSON.stringify(asked.messages), isEmpty ? '' : said),
     messages: JSON.parse(said),
     warnings: warnings.map((warning) => JSON.stringify(warning)),
   }

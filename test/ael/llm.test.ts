@@ -169,6 +169,8 @@ describe('llmAdapter', () => {
   describe.each([
     ['says nothing of tokens', undefined],
     ['says what cannot be', { prompt_tokens: -1, completion_tokens: 0.5, total_tokens: -3 }],
+    ['says of nothing how many they were', {}],
+    ['says only how many they were together', { total_tokens: 3 }],
   ])('a server that %s', (_, usage) => {
     it.each([false, true])('is reckoned by the length of what was said (streamed: %s)', async (stream) => {
       const choice = { index: 0, finish_reason: 'stop' }
