@@ -35,11 +35,12 @@ function answerIn(error: unknown): Answer | undefined {
   if (!isObject(error)) return undefined
   const { statusCode, status = statusCode, responseHeaders, headers = responseHeaders, message, responseBody } = error
   const refused = typeof status === 'number' && status >= 400 && status < 600
+  const body = beginningOf(String(responseBody ?? '')) // where it was taken for a good answer, only the library has looked into it
   if (error.name !== 'AI_APICallError' && !(error instanceof Error && refused)) return undefined
   return {
     status: typeof status === 'number' ? status : undefined,
     header: (name) => headersOf(headers).get(name) ?? undefined,
-    said: String(message || beginningOf(String(responseBody ?? '')) || 'no reason was given'),
+    said: [message, refused ? '' : body].filter(Boolean).join(': ') || body || 'no reason was given',
     cause: error,
   }
 }
