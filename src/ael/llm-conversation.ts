@@ -68,6 +68,7 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
       if (state.pending.length > 0) state = await carriedOut(talk, state, keep)
       const answer = await asked(talk, state)
       used = added(used, answer.usage)
+      if (answer.finishReason === 'error') throw brokenOff(model, answer)
       if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
       state = withCalls(state, answer, talk.clock)
       await keep(state)
@@ -77,6 +78,10 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
     throw known ? withSpent(toActionError(error), known) : error
   }
 }
+
+/** What it says then is no answer, as where it meant to call a tool and came to nothing that can be read. It may the next time. */
+const brokenOff = (model: string, { rawFinishReason = 'error' }: RoundAnswer) =>
+  passingFailure(`${model} ended its answer for a reason that is an error: ${rawFinishReason}`)
 
 type Keep = (state: State) => void | Promise<void>
 

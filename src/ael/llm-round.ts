@@ -43,6 +43,8 @@ export interface RoundAnswer {
     readonly error?: string
   }[]
   readonly finishReason: string
+  /** The same in the words of the server. */
+  readonly rawFinishReason: string | undefined
   readonly usage: TokenUsage
   /** The answer as messages of the conversation. */
   readonly messages: readonly Json[]
@@ -98,6 +100,7 @@ async function answered(request: RoundRequest): Promise<RoundAnswer> {
     reasoningText: await result.reasoningText,
     toolCalls: await result.toolCalls,
     finishReason: await result.finishReason,
+    rawFinishReason: await result.rawFinishReason,
     usage: await result.usage,
     response: await result.response,
     warnings: await result.warnings,
@@ -148,6 +151,7 @@ interface LibraryResult {
   readonly reasoningText: string | undefined
   readonly toolCalls: readonly LibraryToolCall[]
   readonly finishReason: string
+  readonly rawFinishReason: string | undefined
   readonly usage: LanguageModelUsage
   readonly response: { readonly messages: readonly ModelMessage[] }
   readonly warnings: readonly object[] | undefined
@@ -162,7 +166,7 @@ interface LibraryToolCall {
 }
 
 function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
-  const { text, reasoningText = '', toolCalls, finishReason, usage, response, warnings = [] } = result
+  const { text, reasoningText = '', toolCalls, finishReason, rawFinishReason, usage, response, warnings = [] } = result
   // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
   const said = JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))
   const isEmpty = text === '' && reasoningText === '' && toolCalls.length === 0
@@ -171,6 +175,7 @@ function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
     reasoning: reasoningText,
     toolCalls: toolCalls.map(callOf),
     finishReason,
+    rawFinishReason,
     usage: usageOf(usage, () => JSON.stringify(asked.messages), isEmpty ? '' : said),
     messages: JSON.parse(said),
     warnings: warnings.map((warning) => JSON.stringify(warning)),

@@ -301,6 +301,26 @@ describe('llmAdapter', () => {
     })
   })
 
+  it.each([false, true])(
+    'takes an answer that ended in an error for none, and may be asked again (streamed: %s)',
+    async (stream) => {
+      const answer = JSON.stringify({
+        candidates: [{ content: { role: 'model', parts: [] }, finishReason: 'MALFORMED_FUNCTION_CALL' }],
+        usageMetadata: { promptTokenCount: 11, candidatesTokenCount: 7, totalTokenCount: 18 },
+      })
+      server.behave({ garbage: stream ? `data: ${answer}\n\n` : answer })
+      const error = await failure({ stream }, 'google')
+      expect(error).toMatchObject({ code: 'action_failed', retryable: true, spent: { tokens: 18 } })
+      expect(error.message).toContain('MALFORMED_FUNCTION_CALL')
+    },
+  )
+
+  it('says what stands in an answer that cannot be read', async () => {
+    server.behave({ garbage: '{"error":{"message":"no capacity","code":503}}' })
+    for (const wire of ['openai', 'compatible', 'anthropic'])
+      expect((await failure({}, wire)).message).toContain('no capacity')
+  })
+
   it('takes what went wrong in the midst of a stream for final where its code says so', async () => {
     server.behave({ wrong: { message: 'too many words', code: 400 }, say: 'one two three' })
     const final = { message: expect.stringContaining('too many words'), retryable: false }
