@@ -109,7 +109,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
     },
 
     estimate(params): Spend {
-      const prompt = tokensIn(JSON.stringify(params.messages ?? ''))
+      const prompt = tokensIn(JSON.stringify(params.messages ?? '')) + tokensIn(String(params.system ?? ''))
       const completion = typeof params.max_tokens === 'number' ? params.max_tokens : UNSAID_TOKENS
       const most = cost(params, { prompt, completion, total: prompt + completion })
       return { tokens: prompt + completion, ...(most === undefined ? {} : { cost: most }) }

@@ -321,6 +321,12 @@ describe('llmAdapter', () => {
       expect((await failure({}, wire)).message).toContain('no capacity')
   })
 
+  it('sets apart what it is told as a system, too', () => {
+    const over = layerOver('openai')
+    const tokens = (more: JsonObject) => over.estimate(ask({ max_tokens: 100, ...more })).tokens!
+    expect(tokens({ system: 'x'.repeat(4_000) })).toBe(tokens({}) + 1_000)
+  })
+
   it('takes what went wrong in the midst of a stream for final where its code says so', async () => {
     server.behave({ wrong: { message: 'too many words', code: 400 }, say: 'one two three' })
     const final = { message: expect.stringContaining('too many words'), retryable: false }
