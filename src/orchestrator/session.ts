@@ -91,7 +91,7 @@ export function liveSession(
     if (!carried_from) session.turns = Math.max(session.turns, turn_number) // it is a session of its own, and counts its own turns
     const entry = { turn_number, participant_id, purpose, step_id }
     if (status === 'running' || status === 'waiting') session.open.push(entry)
-    else session.ended.push(entry)
+    else session.ended.push({ ...entry, failed: status !== 'completed' })
     if (purpose === 'work' && isExpiry(session, turn, node.data.error))
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
     if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue

@@ -205,7 +205,7 @@ function turnEnds(
 ): void {
   const at = session.open.findIndex((open) => open.turn_number === turn.turn_number)
   if (at < 0) return
-  session.ended.push(session.open.splice(at, 1)[0]!)
+  session.ended.push({ ...session.open.splice(at, 1)[0]!, failed: result.status !== 'completed' })
   decided.events.push(...turnCompleted(subjectOf(run, session), turn, step, result))
 }
 

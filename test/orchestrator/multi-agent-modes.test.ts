@@ -18,10 +18,10 @@ const step = (text: string): ReadyStep => {
   const [step_id, role] = text.split(':') as [string, string?]
   return { step_id, ...(role !== undefined && { role }) }
 }
-/** `ann plan review` was or is ann's turn to review the step plan; work when nothing is said. */
+/** `ann plan review` was or is ann's turn to review the step plan; work when nothing is said. `ann plan work failed` came to nothing. */
 const turnOf = (text: string, turn_number: number): Turn => {
-  const [participant_id, step_id, purpose = 'work'] = text.split(' ') as [string, string, Purpose?]
-  return { participant_id, step_id, purpose, turn_number }
+  const [participant_id, step_id, purpose = 'work', end] = text.split(' ') as [string, string, Purpose?, string?]
+  return { participant_id, step_id, purpose, turn_number, failed: end === 'failed' }
 }
 const told = (next: readonly NextTurn[]): string =>
   next
@@ -99,6 +99,8 @@ describe('orchestrated', () => {
     ['and says nothing about its own work', { seats, ended: 'lead x', ready: 'y:coder' }, 'lead y brief'],
     ['waits while somebody has a turn', { seats, open: 'lead x brief', ready: 'x' }, ''],
     ['ends after the last review', { seats, ended: 'ann x, lead x review', ready: '' }, ''],
+    ['reviews nothing that failed', { seats, ended: 'lead x brief, ann x work failed', ready: 'y' }, 'lead y brief'],
+    ['ends after the last that failed', { seats, ended: 'lead x brief, ann x work failed', ready: '' }, ''],
     ['has a coordinator alone do everything', { seats: 'lead:lead', ready: 'x' }, 'lead x'],
   ])
 })
@@ -154,6 +156,7 @@ describe('pair', () => {
     ['waits while one has a turn', { seats, open: 'ann x', ready: 'y' }, ''],
     ['has that one drive who alone may', { seats: 'ann:dev, bob:qa', ready: 'x:qa' }, 'bob x'],
     ['ends after the last review', { seats, ended: 'ann x, bob x review', ready: '' }, ''],
+    ['reviews nothing that failed, and they swap', { seats, ended: 'ann x work failed', ready: 'y' }, 'bob y'],
   ])
 })
 

@@ -43,6 +43,8 @@ export interface NextTurn {
 
 export interface Turn extends NextTurn {
   readonly turn_number: number
+  /** It has failed, or its time was over: nobody has a word about what was not done. */
+  readonly failed?: boolean
 }
 
 export const fits = ({ names }: Seat, { role }: ReadyStep): boolean => role === undefined || names.includes(role)

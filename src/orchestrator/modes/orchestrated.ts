@@ -5,7 +5,7 @@ export const orchestrated: Mode = (board) => {
   const { coordinator, open, ended, ready } = board
   if (open.length > 0) return []
   const last = ended.at(-1)
-  if (last?.purpose === 'work' && last.participant_id !== coordinator.participant_id)
+  if (last?.purpose === 'work' && !last.failed && last.participant_id !== coordinator.participant_id)
     return [turn(coordinator, last, 'review')]
   const [next] = ready
   if (!next) return []

@@ -6,7 +6,7 @@ export const pair: Mode = ({ seats, open, ended, ready }) => {
   if (!one || !other || open.length > 0) return []
   const last = ended.findLast((turn) => turn.purpose === 'work')
   const partner = last?.participant_id === one.participant_id ? other : one
-  if (last && ended.at(-1) === last) return [turn(partner, last, 'review')]
+  if (last && !last.failed && ended.at(-1) === last) return [turn(partner, last, 'review')]
   for (const driver of [partner, partner === one ? other : one]) {
     const step = firstFor(driver, ready.slice(0, 1))
     if (step) return [turn(driver, step)]
