@@ -186,11 +186,13 @@ function actionFor(parent: Action, tool: RegisteredTool, round: number, { place,
   }
 }
 
-/** A pause, an abort and a broken journal are ours to deal with; that a tool failed or was refused, the model can live with. */
+/**
+ * A pause, an abort and a broken journal are ours to deal with; that a tool failed or was refused, the model can live with. Told that the budget is used
+ * up it would only be asked again.
+ */
 const isForTheModel = (error: unknown): boolean =>
-  error instanceof InvalidInput ||
-  error instanceof NotFound ||
-  (error instanceof ActionError && error.code !== 'approval_needed' && error.code !== 'action_aborted')
+  error instanceof InvalidInput || error instanceof NotFound || (error instanceof ActionError && !OURS.has(error.code))
+const OURS: ReadonlySet<string> = new Set(['approval_needed', 'action_aborted', 'budget_exceeded'])
 
 const told = (message: string): JsonObject => ({ type: 'error-text', value: message })
 

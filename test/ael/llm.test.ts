@@ -10,6 +10,7 @@ import {
   openAiProvider,
   type Provider,
 } from '../../src/ael/llm-provider.ts'
+import { memoryBudget } from '../../src/ael/memory-budget.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
@@ -525,6 +526,16 @@ describe('llmAdapter', () => {
       expect(error).toMatchObject({ code: 'action_failed', retryable: false, spent: { tokens: 54 } })
       expect(server.requests).toHaveLength(3)
       expect(done).toEqual(['write x', 'write x'])
+    })
+
+    it('asks no further when the budget has no action left for its tools', async () => {
+      const done: string[] = []
+      server.behave(calls(['fs__write', { path: 'a' }], ['fs__write', { path: 'b' }]), { say: 'written' })
+      const over = layerOver('openai', [write(done)], { budget: memoryBudget({ actions: 2 }) })
+      const error = await over.execute(ask({ tools: ['fs.write'] })).catch((caught) => caught)
+      expect(error).toMatchObject({ code: 'budget_exceeded', spent: { tokens: 18 } })
+      expect(done).toEqual(['write a'])
+      expect(server.requests).toHaveLength(1)
     })
 
     it('goes on after a failure where it stood, and repeats no tool', async () => {
