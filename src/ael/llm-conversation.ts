@@ -8,6 +8,7 @@ import { checkedModel } from './llm-checked.ts'
 import { llmFailure } from './llm-failure.ts'
 import type { Provider } from './llm-provider.ts'
 import { askedOnce, type RoundAnswer } from './llm-round.ts'
+import { usageOf } from './llm-tokens.ts'
 import type { CompiledSchema } from './schema.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 
@@ -51,6 +52,9 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
   const { action, call, maxRounds } = talk
   const model = String(action.params.model)
   let used: TokenUsage = { prompt: 0, completion: 0, total: 0 }
+  const pays = (usage: TokenUsage): void => {
+    used = added(used, usage)
+  }
   const spent = (): Spend | undefined => {
     if (used.total === 0) return undefined
     const cost = talk.cost(used)
@@ -66,8 +70,7 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
           `${model} did not come to an answer in ${maxRounds} rounds; let it have more by max_rounds, or by actions.max_rounds in the config (maxRounds of the adapter)`,
         )
       if (state.pending.length > 0) state = await carriedOut(talk, state, keep)
-      const answer = await asked(talk, state)
-      used = added(used, answer.usage)
+      const answer = await asked(talk, state, pays)
       if (answer.finishReason === 'error') throw brokenOff(model, answer)
       if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
       state = withCalls(state, answer, talk.clock)
@@ -91,12 +94,21 @@ function begun(resume: Json | undefined, { system, messages }: JsonObject): Stat
   return { messages: [...first, ...(messages as readonly Json[])], rounds: 0, pending: [], made: [] }
 }
 
-async function asked(talk: Conversation, { messages, rounds }: State): Promise<RoundAnswer> {
+async function asked(
+  talk: Conversation,
+  { messages, rounds }: State,
+  pays: (usage: TokenUsage) => void,
+): Promise<RoundAnswer> {
   const { action, call, tools, schema, clock } = talk
   const { params, idempotency_key } = action
   const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${rounds + 1}` }
+  let heard = ''
+  const onDelta = (delta: string) => {
+    heard += delta
+    call.onDelta(delta)
+  }
   try {
-    return await askedOnce({
+    const answer = await askedOnce({
       model: checkedModel(await talk.provider.model(String(params.model)), talk.providerName),
       messages,
       tools,
@@ -104,9 +116,12 @@ async function asked(talk: Conversation, { messages, rounds }: State): Promise<R
       params: rounds > 0 && params.tool_choice !== undefined ? unforced(params) : params,
       headers: key,
       signal: call.signal,
-      onDelta: params.stream === true ? (delta) => call.onDelta(delta) : undefined,
+      onDelta: params.stream === true ? onDelta : undefined,
     })
+    pays(answer.usage)
+    return answer
   } catch (error) {
+    if (heard !== '') pays(usageOf({}, () => JSON.stringify(messages), heard)) // what broke off is paid for all the same
     throw llmFailure(error, String(params.model), call.signal, clock.now())
   }
 }

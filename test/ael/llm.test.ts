@@ -322,6 +322,13 @@ describe('llmAdapter', () => {
       expect((await failure({}, wire)).message).toContain('no capacity')
   })
 
+  it('reckons what was heard of a stream that broke off, which is paid for like any other', async () => {
+    server.behave({ wrong: { message: 'Overloaded', code: 529 }, say: 'one two three' })
+    expect((await failure({ stream: true })).spent).toEqual({ tokens: 10, cost: 19 }) // 36 characters were asked, and 4 heard
+    server.behave({ status: 529 })
+    expect((await failure({ stream: true })).spent).toBeUndefined()
+  })
+
   it('sets apart what it is told as a system, too', () => {
     const over = layerOver('openai')
     const tokens = (more: JsonObject) => over.estimate(ask({ max_tokens: 100, ...more })).tokens!
