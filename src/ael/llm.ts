@@ -15,6 +15,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { blaming } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
 import { isBase64 } from './base64.ts'
@@ -50,9 +51,6 @@ export {
   type Provider,
   type ProviderOptions,
 } from './llm-provider.ts'
-
-import { blaming } from '../protocol/problem.ts'
-
 export type { Reply, ReplyParts } from './llm-reply.ts'
 export { type Script, type ScriptedRequest, scriptedProvider } from './llm-scripted.ts'
 
