@@ -60,7 +60,13 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
           goHome = () => resolve([])
           page.then(resolve, reject)
         })
-      const forget = from.signal && onAbort(from.signal, sendHome)
+      const left = new AbortController() // who leaves in the middle is still asleep, and that would stay on a signal which lives on
+      const forget =
+        from.signal &&
+        onAbort(from.signal, () => {
+          sendHome()
+          left.abort(GONE)
+        })
       present.add(sendHome)
       const news = from.follow ? enter(stream) : undefined
       try {
@@ -69,7 +75,7 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
           await listening
         }
         // Asleep before it reads: news that come while a page is on its way are not missed.
-        let woken = news?.wait(from.signal)
+        let woken = news?.wait(left.signal)
         while (!over()) {
           const page = await unlessSentHome(nextPage())
           for (const entry of page) {
@@ -78,10 +84,11 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
           }
           if (page.length > 0 || over()) continue
           if (!news || !(await woken)) return
-          woken = news.wait(from.signal)
+          woken = news.wait(left.signal)
         }
       } finally {
         forget?.()
+        left.abort(GONE)
         present.delete(sendHome)
         if (news) leave(stream)
       }
@@ -107,3 +114,5 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
     },
   }
 }
+
+const GONE = new Error('the follower has left') // without a reason each would make a DOMException with its stack

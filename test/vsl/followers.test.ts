@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it, onTestFinished } from 'vitest'
@@ -38,4 +39,12 @@ it('lets as many follow as share one signal, and no leak is suspected', async ()
   enough.abort()
   await Promise.all(following)
   expect(warned).toEqual([])
+})
+
+it('leaves nothing on a signal that lives on when a follower goes in the middle', async () => {
+  const { signal } = new AbortController()
+  const { entries } = followers('the store', async () => undefined)
+  const nextPage = async () => [{ stream: 'g', revision: 1, position: '', body: null }]
+  for await (const _ of entries('g', nextPage, { follow: true, signal })) break
+  expect(getEventListeners(signal, 'abort')).toEqual([])
 })
