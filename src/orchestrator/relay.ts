@@ -85,7 +85,11 @@ export function relay(options: RelayOptions): Relay {
   let reached: Reached | undefined
 
   /** True once the bus has it; false when that is no longer ours to see to. */
-  const publish = async (deliveries: readonly Delivery[], lost: AbortSignal): Promise<boolean> => {
+  const publish = async (
+    deliveries: readonly Delivery[],
+    lost: AbortSignal,
+    stopped: AbortSignal,
+  ): Promise<boolean> => {
     for (let attempt = 1; !lost.aborted; attempt++) {
       try {
         if (deliveries.length === 0) return true
@@ -99,7 +103,7 @@ export function relay(options: RelayOptions): Relay {
         if (error instanceof Closed) throw error
         report(foreign(`the bus ${name}`, 'its publish', error))
         if (closing.signal.aborted) return false
-        await slept(clock, backoffMs(attempt, clock), AbortSignal.any([lost, closing.signal]))
+        await slept(clock, backoffMs(attempt, clock), stopped)
       }
     }
     return false
@@ -166,7 +170,7 @@ export function relay(options: RelayOptions): Relay {
     const moves = mover(fence, revision, stored, () => fencedOut.abort())
     try {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
-        if (!(await publish(batch.deliveries, lost))) break
+        if (!(await publish(batch.deliveries, lost, stopped))) break
         if (batch.reached) {
           reached = batch.reached
           confirmed = reached.position

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { FencedOut, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import type { DocumentKind } from '../psg/document.ts'
@@ -168,7 +169,8 @@ async function opened<Flow extends FlowContract>(call: Call<Flow>, time: FlowTim
   const { runtimeContext: ctx, vsl } = options
   const { ask, over } = patience
   const onError = reportOf(call)
-  const signal = AbortSignal.any([over, ...(options.signal ? [options.signal] : [])])
+  const { signal, unlink } = eitherOf(over, options.signal)
+  closing.push(async () => unlink()) // the caller's may live on
   const store = withPatience(isBackend(vsl) ? vsl : await ask('open', () => liftedBackend(vsl, { clock })), patience)
   if (!isBackend(vsl)) closing.push(store.close)
   const holder = thisHolder(clock.uuid())

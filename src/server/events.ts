@@ -9,6 +9,7 @@ import type { Report } from '../protocol/reporter.ts'
 import { slept } from '../protocol/waiting.ts'
 import { isGraphs } from '../psg/told.ts'
 import type { Entry } from '../vsl/backend.ts'
+import { goneOf } from './gone.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
 import { entriesFrom, entriesNow, planMeant, wantedEvents } from './wanted.ts'
@@ -39,9 +40,8 @@ export function eventRoutes(
       },
       type: EVENT_STREAM,
       async handle({ query, headers, raw }, reply) {
-        const gone = new AbortController()
-        raw.once('close', () => gone.abort())
-        const signal = AbortSignal.any([gone.signal, closing])
+        const gone = goneOf(raw, closing)
+        const { signal } = gone
         const after = headers['last-event-id'] ?? query.after
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of paced(store.feed(from))) break // refuses a place it does not know while there is still a status to send

@@ -8,7 +8,8 @@ import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
-import { behind, choiceOf, countOf, flagOf, limitOf, type Request, type Route, TEXT, textOf } from './route.ts'
+import { goneOf } from './gone.ts'
+import { behind, choiceOf, countOf, flagOf, limitOf, type Route, TEXT, textOf } from './route.ts'
 import { toldEnded, toldRun, toldWithChildren } from './told-run.ts'
 
 const LONGEST_WAIT_MS = 60_000
@@ -113,7 +114,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         const status = choiceOf(query, 'status', PLAN_ENDINGS, 'query')
         const from = behind(query)
         if (phase === 'ended') {
-          const signal = AbortSignal.any([gone(raw), closing.signal])
+          const { signal } = goneOf(raw, closing.signal)
           return endedPage(runtime, { status, after: from.after, limit, signal })
         }
         if (status !== undefined)
@@ -141,7 +142,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         const run = await runtime.get(id)
         if (query.wait_ms !== undefined) {
           const timely = AbortSignal.timeout(countOf(query, 'wait_ms', LONGEST_WAIT_MS))
-          await rested(run, AbortSignal.any([gone(raw), timely, closing.signal]))
+          await rested(run, AbortSignal.any([goneOf(raw, closing.signal).signal, timely]))
         }
         return toldWithChildren(runtime, await runtime.get(id))
       },
@@ -228,13 +229,6 @@ async function endedPage(runtime: ComposedRuntime, { status, after, limit, signa
     break
   }
   return { runs, next }
-}
-
-/** Aborted when nobody waits for the answer any longer. */
-function gone(raw: Request['raw']): AbortSignal {
-  const left = new AbortController()
-  raw.once('close', () => left.abort())
-  return left.signal
 }
 
 /** Until the run rests, or nobody waits for that any longer. */

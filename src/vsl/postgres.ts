@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
 import { type Fields, having, timeout, wholeFrom } from '../protocol/fields.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import type { Backend, Entry } from './backend.ts'
 import { textOf } from './check-input.ts'
 import { checkEither, checkOpening } from './check-options.ts'
@@ -111,10 +112,14 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     next: NextPage,
     from: { follow?: boolean; signal?: AbortSignal },
   ): AsyncIterable<Entry> {
-    const signal = from.signal ? AbortSignal.any([closing.signal, from.signal]) : closing.signal
+    const { signal, unlink } = eitherOf(closing.signal, from.signal)
     const page = from.follow && stream === undefined ? unhurried(next, signal) : next
     const nextPage = () => (from.follow ? followed(page, clock, signal) : waited(page, clock, signal, timeoutMs, what))
-    for await (const row of following.entries(stream, nextPage, from)) yield entryOf(row)
+    try {
+      for await (const row of following.entries(stream, nextPage, from)) yield entryOf(row)
+    } finally {
+      unlink()
+    }
   }
 
   return checked(open, {

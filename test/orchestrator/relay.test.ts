@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
 import { type RelayOptions, relay } from '../../src/orchestrator/relay.ts'
@@ -188,11 +188,14 @@ describe('a relay', () => {
       waits.push(ms)
       return systemClock.sleep(0, signal)
     }
+    const any = vi.spyOn(AbortSignal, 'any')
+    onTestFinished(() => any.mockRestore())
     const { store, bus } = start({ clock: { ...systemClock, sleep, random: () => 0 }, exclusive: false })
     bus.faults.push(...Array.from({ length: 10 }, () => 'none' as const))
     await tell(store, 'a')
     await until(() => bus.got.length === 1)
     expect(waits.slice(0, 10)).toEqual([100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000])
+    expect(any.mock.calls.length).toBeLessThan(10) // each of them would stay on its sources for as long as the relay lives
   })
 
   it('publishes within its bounds, and splits a commit that is larger', async () => {

@@ -292,6 +292,7 @@ describe('a flow that succeeds', () => {
     const made = any.mock.results.map(({ value }) => value as AbortSignal)
     expect(made.length).toBeGreaterThan(0)
     expect([signal, ...made].flatMap((one) => getEventListeners(one, 'abort'))).toEqual([])
+    expect(any.mock.calls.flatMap(([sources]) => [...sources])).not.toContain(signal) // it would keep something of each, listener or not
   })
 
   it('hands the flow’s input to each module', async () => {

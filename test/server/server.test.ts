@@ -716,6 +716,21 @@ describe('events', () => {
     await expect.poll(() => following.some((signal) => signal?.aborted)).toBe(true)
   })
 
+  it('leave nothing on what lives as long as the server, as who waits for a run does not: every source of AbortSignal.any keeps something', async () => {
+    const any = vi.spyOn(AbortSignal, 'any')
+    onTestFinished(() => any.mockRestore())
+    const { ask, url, runtime } = await serving()
+    const run = await runtime.submit(flowOf({ greet: {} }))
+    await run.result()
+    for (let i = 0; i < 2; i++) {
+      await told(`${url}/events?follow=false`)
+      expect(await ask('GET', `/runs/${run.run_id}?wait_ms=0`)).toMatchObject({ status: 200 })
+      expect(await ask('GET', '/runs?phase=ended')).toMatchObject({ status: 200 })
+    }
+    const sources = any.mock.calls.flatMap(([signals]) => [...signals])
+    expect(new Set(sources).size).toBe(sources.length)
+  })
+
   it('end when the server closes', async () => {
     const { url, server } = await serving()
     const response = await fetch(`${url}/events`)

@@ -1,7 +1,8 @@
+import { getEventListeners } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import pg from 'pg'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Corrupt, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { type PostgresOptions, postgresBackend } from '../../src/vsl/postgres.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
@@ -52,6 +53,22 @@ describe('a Postgres store', () => {
       }
       await Promise.all([comeAndGo(), making().finally(() => (isOver = true))])
     })
+  })
+
+  itOnPostgres('keeps nothing of who has read by a signal, as every source of AbortSignal.any does', async (url) => {
+    const any = vi.spyOn(AbortSignal, 'any')
+    onTestFinished(() => any.mockRestore())
+    const store = await postgresBackend({ url, schema: freshSchema() })
+    await store.commit(append('g', 0))
+    const { signal } = new AbortController()
+    for (let i = 0; i < 2; i++) expect(await collect(store.read('g', { signal }))).toHaveLength(1)
+    for await (const { revision } of store.read('g', { follow: true, signal })) {
+      expect(revision).toBe(1)
+      break
+    }
+    expect(any).not.toHaveBeenCalled()
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+    await store.close()
   })
 
   itOnPostgres('is Corrupt, by its name, where a text is no JSON', async (url) => {
