@@ -9,10 +9,13 @@ export interface Connections {
   readonly owed: (socket: Socket) => ServerResponse | undefined
 }
 
+/** Browsers and fetch connect ahead of what they may ask for. What is asked has come by then. */
+const UNUSED_MS = 100
+
 /**
- * Closing waits for every connection, so somebody has to end each. Idle ones end at once. Those whose request is handled end by themselves once the
- * client has its answer, and WebSockets have their own good-bye. In vain one would wait for the rest of half a request, and for a client that does not
- * read its answer.
+ * Closing waits for every connection, so somebody has to end each. Idle ones end at once, unused ones in a moment. Those whose request is handled end
+ * by themselves once the client has its answer, and WebSockets have their own good-bye. In vain one would wait for the rest of half a request, and for
+ * a client that does not read its answer.
  */
 export function connectionsOf(app: FastifyInstance): Connections {
   const waiting = new Map<Socket, number>() // with how much of it had been read when its last answer was through
@@ -45,6 +48,10 @@ export function connectionsOf(app: FastifyInstance): Connections {
   app.server.closeIdleConnections = () => {
     isClosing = true
     for (const [socket, read] of waiting) if (socket.bytesRead === read) socket.destroy()
+    const endUnused = () => {
+      for (const socket of waiting.keys()) if (socket.bytesRead === 0) socket.destroy()
+    }
+    setTimeout(endUnused, UNUSED_MS).unref()
   }
   return {
     owed: (socket) => [...(asked.get(socket) ?? [])].findLast(({ req, headersSent }) => req.complete || headersSent),

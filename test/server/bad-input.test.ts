@@ -182,6 +182,16 @@ describe('every route', () => {
     expect(heard).toEqual([])
   })
 
+  it('is closed without waiting for who has connected ahead and asks for nothing, as fetch does where a stream of events was aborted', async () => {
+    const { server, url } = await serving({ graceMs: 2_147_483_647 })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').resume()
+    const ended = once(socket, 'close')
+    await once(socket, 'connect')
+    await (await fetch(`${url}/health`)).text() // by then the other connection has been taken, too
+    await server.close()
+    await ended
+  })
+
   it('is closed although somebody does not read an answer', async () => {
     const { server } = await reader(10)
     await server.close()
