@@ -42,5 +42,6 @@ export function portError(host: string, port: number, cause: unknown): MplpError
 /** Answers a wish for an upgrade that is not granted. */
 export function refuseUpgrade(socket: Duplex, status: number): void {
   socket.on('error', () => socket.destroy()) // or a client that is gone already would end the process
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+  const answer = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+  socket.end(answer, () => socket.destroy()) // or a client that does not end it either would hold it, and every close
 }

@@ -193,6 +193,22 @@ describe('events over WebSocket', () => {
     }
   })
 
+  it.each([
+    ['/events', 401],
+    ['/nowhere', 404],
+  ])(
+    'keep no connection of who is refused %s and does not end it: it would outlast every close',
+    async (path, status) => {
+      const { server, url } = await serving({ tokens })
+      const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+      onTestFinished(() => void socket.destroy())
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`)
+      const [answer] = await once(socket, 'data')
+      expect(String(answer)).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+      await server.close()
+    },
+  )
+
   it('are not waited for longer than asked when the server closes and a client answers no good-bye', async () => {
     const { server, url } = await serving({ graceMs: 10 })
     const client = new WebSocket(ws(url), PROTOCOL)
