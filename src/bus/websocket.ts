@@ -122,7 +122,10 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
         // A client that answers the good-bye is gone by itself; the others are not waited for.
         if (guests.size > 0) await atMost(graceMs, emptied.sleep(), clock)
         for (const visitor of guests) visitor.end()
-        if (!options.server) await new Promise((resolve) => server.close(resolve))
+        if (options.server) return
+        const closed = new Promise((resolve) => server.close(resolve))
+        server.closeAllConnections() // what is left has not asked for anything whole
+        await closed
       })()
       return closing
     },

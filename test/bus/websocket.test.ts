@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, createConnection, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { closeBuses } from '../../src/bus/close-buses.ts'
@@ -132,6 +132,19 @@ describe('bus/websocket', () => {
     await inTime(clock, closed)
     expect(clock.now() - before).toBeGreaterThanOrEqual(10_000)
     await until(() => transport.clients === 0)
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['half a request', 'GET / HTTP/1.1\r\n'],
+  ])('does not wait for who has connected and sent %s when it is closed', async (_, text) => {
+    const server = await websocketTransport()
+    const socket = createConnection(Number(new URL(server.url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    await once(socket, 'connect')
+    socket.write(text)
+    await raw(server.url) // by then the other connection has been taken, too
+    await server.close()
   })
 
   it('keeps no answers for a client that asks for signs of life and does not read them', async () => {
