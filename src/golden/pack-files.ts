@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { constants, type Dirent } from 'node:fs'
 import { lstat, open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
@@ -75,9 +76,10 @@ export function jsonIn(files: PackFiles, path: string, found: Found): Json | und
   return value
 }
 
-/** Every text of the pack that is JSON, whatever it is for: in none of them an object has a name twice. */
-export function checkAllNames(files: PackFiles, found: Found): void {
+/** Every text of the pack that is JSON, whatever it is for, is one that all read alike: UTF-8, and in no object a name twice. */
+export function checkAllTexts(files: PackFiles, found: Found): void {
   for (const [path, bytes] of files) {
+    if (/json$/.test(path) && !isUtf8(bytes)) found('layout.utf8', path, 'is not UTF-8: readers would not agree')
     const text = bytes.toString('utf8')
     if (path.endsWith('.ndjson'))
       for (const [i, line] of text.split('\n').entries()) checkNames(line, `${path}:${i + 1}`, found)

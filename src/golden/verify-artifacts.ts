@@ -1,12 +1,14 @@
 import { isObject, type JsonObject } from '../protocol/json.ts'
+import type { Plan } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import { type Found, jsonIn, type PackFiles } from './pack-files.ts'
 import { told } from './verify-timeline.ts'
 
-/** The protocol's objects: valid, complete, and referring to nothing outside of the pack. */
+/** The protocol's objects: valid, complete, each there once, and referring to nothing outside of the pack. */
 export function checkArtifacts(files: PackFiles, found: Found): void {
   const documents = validOnes(files, found)
+  checkOnce(documents, found)
   for (const kind of ['context', 'plan', 'trace'])
     if (!files.has(`artifacts/${kind}.json`)) found('artifact.missing', `artifacts/${kind}.json`, 'is missing')
   const ids = (kind: DocumentKind) => new Set(of(documents, kind).map(({ document }) => document[`${kind}_id`]))
@@ -21,9 +23,9 @@ export function checkArtifacts(files: PackFiles, found: Found): void {
     if (to && id !== undefined && !to.has(id))
       found('artifact.reference', `${path}:${field}`, `refers to ${String(id)}, which is not in the pack`)
   }
-  for (const plan of of(documents, 'plan')) resolves(plan, 'context_id', targets.context)
+  for (const document of documents) resolves(document, 'context_id', targets.context)
+  for (const plan of of(documents, 'plan')) checkSteps(plan, found)
   for (const trace of of(documents, 'trace')) {
-    resolves(trace, 'context_id', targets.context)
     resolves(trace, 'plan_id', targets.plan)
     checkTrace(trace, found)
   }
@@ -53,6 +55,29 @@ function validOnes(files: PackFiles, found: Found): readonly Artifact[] {
     else documents.push({ path, kind, document: document as unknown as JsonObject })
   }
   return documents
+}
+
+/** Of two objects with one id every reader would believe another. */
+function checkOnce(documents: readonly Artifact[], found: Found): void {
+  const seen = new Set<string>()
+  for (const { path, kind, document } of documents) {
+    const name = `${kind} ${String(document[`${kind}_id`])}`
+    if (seen.has(name)) found('artifact.twice', path, `is ${name} once more`)
+    seen.add(name)
+  }
+}
+
+function checkSteps({ path, document }: Artifact, found: Found): void {
+  const { steps } = document as unknown as Plan
+  const ids = new Set<string>()
+  for (const [i, { step_id }] of steps.entries()) {
+    if (ids.has(step_id)) found('artifact.twice', `${path}:steps[${i}]`, `is step ${step_id} once more`)
+    ids.add(step_id)
+  }
+  for (const [i, { dependencies = [] }] of steps.entries())
+    for (const id of dependencies)
+      if (!ids.has(id))
+        found('artifact.reference', `${path}:steps[${i}].dependencies`, `refers to ${id}, which is not in the plan`)
 }
 
 /** It tells something; a tool answers only when it was called (a call that was cut off has no answer), and both have data. */

@@ -3,7 +3,7 @@ import { isObject } from '../protocol/json.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import { checksums, sha256 } from './pack.ts'
 import {
-  checkAllNames,
+  checkAllTexts,
   checkFolder,
   type Found,
   INTEGRITY,
@@ -47,7 +47,7 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   const files = await readPack(isRun ? join(folder, 'pack') : folder, found)
   let events = 0
   const checks: { readonly [rule: string]: () => void | Promise<void> } = {
-    layout: () => checkAllNames(files, found),
+    layout: () => checkAllTexts(files, found),
     manifest: () => checkManifest(files, found),
     integrity: () => checkIntegrity(files, found),
     timeline: () => {

@@ -4,7 +4,7 @@ import type { EventFamily } from '../protocol/types.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import { type Found, type PackFiles, TIMELINE, timelineIn } from './pack-files.ts'
 
-/** Every line an event that fits its family, in their total order. Answers with how many there are. */
+/** Every line an event that fits its family, in their total order, and none told twice. Answers with how many there are. */
 export function checkTimeline(files: PackFiles, found: Found): number {
   const events = timelineIn(files)
   if (!events) {
@@ -12,6 +12,7 @@ export function checkTimeline(files: PackFiles, found: Found): number {
     return 0
   }
   let last: readonly [string, string] = ['', '']
+  const ids = new Set<string>()
   for (const [line, event] of events) {
     const at = `${TIMELINE}:${line}`
     if (!isObject(event)) {
@@ -23,6 +24,8 @@ export function checkTimeline(files: PackFiles, found: Found): number {
     const place = [instantOf(String(event.timestamp)), String(event.event_id)] as const
     if (!isBefore(last, place)) found('timeline.order', at, 'does not come after the line before it')
     last = place
+    if (ids.has(place[1])) found('timeline.twice', at, `tells event ${place[1]} once more`)
+    ids.add(place[1])
   }
   if (events.length === 0) found('timeline.empty', TIMELINE, 'holds no event')
   return events.length

@@ -20,6 +20,7 @@ import { chainOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const NOBODY = '0a9f1f5e-6f0b-4a2e-8a54-0d3c3f6c9b11'
+const eventId = (n: number): string => `3c9a2f7e-0b1d-4e55-9a52-7f1f0a6f2a1${n}`
 
 let sound: string
 beforeAll(async () => {
@@ -56,6 +57,8 @@ const inJson = (change: (value: JsonObject) => unknown) => (text: string) => JSO
 const saying = (path: string, change: (value: JsonObject) => unknown) => (pack: string) =>
   rewritten(pack, path, inJson(change))
 const inManifest = (part: object) => saying('manifest.json', (value) => ({ ...value, ...part }))
+const inPlan = (change: (steps: readonly JsonObject[]) => readonly JsonObject[]) =>
+  saying('artifacts/plan.json', ({ steps, ...plan }) => ({ ...plan, steps: change(steps as JsonObject[]) }))
 /** In the trace, the first event once more for each of these, changed like that. */
 const tracing = (...others: readonly object[]) =>
   saying('artifacts/trace.json', (value) => {
@@ -147,6 +150,43 @@ describe('verifying a pack', () => {
     'an event is told twice': [
       'timeline.order',
       (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => `${text.split('\n')[0]}\n${text}`),
+    ],
+    'an event is told again later': [
+      'timeline.twice',
+      (pack) =>
+        rewritten(pack, 'timeline/events.ndjson', (text) => {
+          const first = JSON.parse(text.split('\n')[0]!)
+          return text + JSON.stringify({ ...first, timestamp: '2999-01-01T00:00:00.000000Z' })
+        }),
+    ],
+    'a text is not UTF-8': [
+      'layout.utf8',
+      (pack) => {
+        const file = join(pack, 'artifacts/plan.json')
+        const bytes = readFileSync(file)
+        bytes[bytes.indexOf('A plan')] = 0xff
+        writeFileSync(file, bytes)
+      },
+    ],
+    'a context is there a second time': [
+      'artifact.twice',
+      (pack) => cpSync(join(pack, 'artifacts/context.json'), join(pack, 'artifacts/context-2.json')),
+    ],
+    'a plan has a step twice': [
+      'artifact.twice',
+      inPlan(([first, second]) => [first!, { ...second!, step_id: first!.step_id! }]),
+    ],
+    'a step waits for one that is not in the plan': [
+      'artifact.reference',
+      inPlan(([first, second]) => [first!, { ...second!, dependencies: [NOBODY] }]),
+    ],
+    'a dialog is of another context': [
+      'artifact.reference',
+      (pack) => {
+        const { meta } = JSON.parse(readFileSync(join(pack, 'artifacts/context.json'), 'utf8'))
+        const dialog = { meta, dialog_id: NOBODY, context_id: NOBODY, status: 'active', messages: [] }
+        writeFileSync(join(pack, 'artifacts/dialog.json'), JSON.stringify(dialog))
+      },
     ],
     'an object does not fit its schema': [
       'artifact.valid',
@@ -430,7 +470,8 @@ describe('verifying a pack', () => {
       rewritten(pack, 'timeline/events.ndjson', (text) => {
         const lines = text.trim().split('\n')
         const last = JSON.parse(lines.find((line) => line.includes('"execution_started"'))!)
-        return [...lines, JSON.stringify({ ...last, timestamp: '2999-01-01T00:00:00.000000Z' })].join('\n')
+        const later = { ...last, event_id: NOBODY, timestamp: '2999-01-01T00:00:00.000000Z' }
+        return [...lines, JSON.stringify(later)].join('\n')
       }),
     )
     expect(rules).toEqual(['pointers.after_end'])
@@ -454,7 +495,7 @@ describe('verifying a pack', () => {
 
   it('lets a way back execute after the end, once it was announced and under its own trace', async () => {
     const later = (at: number, event: object) =>
-      JSON.stringify({ ...event, timestamp: `2999-01-01T00:00:0${at}.000000Z` })
+      JSON.stringify({ ...event, event_id: eventId(at), timestamp: `2999-01-01T00:00:0${at}.000000Z` })
     const rulesWith = async (own: 'announced' | 'late' | 'of another trace') => {
       const { rules } = await spoilt((pack) =>
         rewritten(pack, 'timeline/events.ndjson', (text) => {
@@ -479,7 +520,7 @@ describe('verifying a pack', () => {
         rewritten(pack, 'timeline/events.ndjson', (text) => {
           const [line] = text.split('\n')
           const event = (timestamp: string, i: number) =>
-            JSON.stringify({ ...JSON.parse(line!), timestamp, event_id: `3c9a2f7e-0b1d-4e55-9a52-7f1f0a6f2a1${i}` })
+            JSON.stringify({ ...JSON.parse(line!), timestamp, event_id: eventId(i) })
           return stamps.map(event).join('\n')
         }),
       )
