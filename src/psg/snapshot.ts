@@ -7,8 +7,9 @@ import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
 import { insist } from './insist.ts'
-import { groupIn, nodeKey, ofKind } from './node.ts'
-import { isStepGoing, type Restoration, restoration, touchedBy, withBindings } from './restore.ts'
+import { groupIn, ofKind } from './node.ts'
+import { possible } from './possible.ts'
+import { type Restoration, restoration, touchedBy } from './restore.ts'
 import type { GraphState } from './state.ts'
 import { changedBy, onceChecked, untouched } from './untouched.ts'
 
@@ -96,34 +97,6 @@ export async function findWay(
   const touched = touchedBy(entries, chosen)
   const found = await graph.reading([], (state) => restoration(touched, state), groupsOf(touched.keys()))
   return { way: await possible(graph, found, commit), entries }
-}
-
-/** The part of a way back that the rules allow; the rest is told as conflicts. */
-async function possible(graph: ProjectGraph, way: Restoration, options: CommitOptions): Promise<Restoration> {
-  if (way.changes.length === 0) return way
-  try {
-    await graph.check(way.changes, options)
-    return way
-  } catch (error) {
-    if (!(error instanceof RuleViolation)) throw error
-    const blamed = new Map(error.violations.map((violation) => [violation.node, violation]))
-    const left = []
-    const conflicts = [...way.conflicts]
-    const kept = new Map<string, number>()
-    for (const change of way.changes) {
-      if (change.kind === 'edge_add' || change.kind === 'edge_delete') continue // a way back has none
-      const { node: kind, id } = change
-      const violation = blamed.get(nodeKey(kind, id))
-      if (!violation) {
-        left.push(change)
-        continue
-      }
-      conflicts.push({ kind, id, revision: graph.revision, message: `${violation.message} [${violation.rule}]` })
-      if (isStepGoing(change)) kept.set(id, graph.revision)
-    }
-    if (left.length === way.changes.length) throw error // none of it is to blame
-    return possible(graph, withBindings({ changes: left, conflicts }, kept, graph.state), options)
-  }
 }
 
 /** A context's snapshots, oldest first. */

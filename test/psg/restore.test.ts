@@ -1,7 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { Digest } from '../../src/protocol/json.ts'
-import type { CommitOptions } from '../../src/psg/change.ts'
+import type { Change, CommitOptions } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
@@ -25,6 +25,13 @@ import {
 } from './given.ts'
 
 const as = (run: string): CommitOptions => ({ ...by, run })
+
+/** Steps of a plan, each of which waits for the one before it. */
+const chained = (owner: string, after: string, ids: readonly string[]): readonly Change[] =>
+  ids.map((step_id, i) => {
+    const dependencies = [ids[i - 1] ?? after]
+    return add('step', step_id, { step_id, description: 'd', status: 'pending', dependencies }, { owner })
+  })
 
 describe('psg/restore: one run', () => {
   it('takes back what the run did, and nothing else', async () => {
@@ -134,6 +141,51 @@ describe('psg/restore: one run', () => {
       { kind: 'step', id: step_id, message: expect.stringContaining('[delete.referenced]') },
     ])
     expect(graph.get('step', step_id)).toBeDefined()
+  })
+
+  it('asks the rules once what of a chain stays that somebody else has come to need, and not once for each of it', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [] })
+    const { revision } = graph
+    const chain = Array.from({ length: 20 }, id)
+    await graph.commit(
+      [...chained(plan.id, plan.step('a'), chain), set('context', given.context, { title: 'x' })],
+      as('r1'),
+    )
+    const theirs = id()
+    await graph.commit(chained(plan.id, chain.at(-1)!, [theirs]), as('r2'))
+    const check = vi.spyOn(graph, 'check')
+    const { changes, conflicts } = await graph.restore({ ...by, to: revision, of: 'r1' })
+    expect(check.mock.calls.length).toBeLessThan(4)
+    expect(changes.map((change) => change.kind)).toEqual(['node_update'])
+    expect(conflicts.map((conflict) => conflict.id)).toEqual(chain)
+    expect(conflicts.slice(-2)).toMatchObject([
+      { message: `step ${chain.at(-2)} is needed by step ${chain.at(-1)}, which stays` },
+      { message: expect.stringContaining(`is needed by step ${theirs} [delete.referenced]`) },
+    ])
+  })
+
+  it('asks the rules once what of a chain cannot come back that waits for what somebody else has deleted', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [], b: [], free: [] })
+    const chain = Array.from({ length: 20 }, id)
+    await graph.commit(chained(plan.id, plan.step('b'), chain), by)
+    const { revision } = graph
+    await graph.commit(
+      [...chain, plan.step('free')].map((step) => remove('step', step)),
+      as('r1'),
+    )
+    await graph.commit([remove('step', plan.step('b'))], as('r2'))
+    const check = vi.spyOn(graph, 'check')
+    const { changes, conflicts } = await graph.restore({ ...by, to: revision, of: 'r1' })
+    expect(check.mock.calls.length).toBeLessThan(4)
+    expect(changes).toMatchObject([{ kind: 'node_add', id: plan.step('free') }])
+    expect(conflicts.map((conflict) => conflict.id)).toEqual(chain)
+    expect(conflicts[1]).toMatchObject({
+      message: `step ${chain[1]} needs step ${chain[0]}, which does not come back`,
+    })
   })
 
   it('keeps how a step is executed that the run made and somebody else has changed', async () => {
