@@ -1,6 +1,7 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
+import { isName } from '../vsl/check-input.ts'
 import type { Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
 import { takeApart } from './document.ts'
@@ -81,7 +82,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
       { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },
     ]
-    const found = await store.getMany(places.map(({ key }) => key))
+    const found = await store.getMany(places.map(({ key }) => key).filter(isName)) // nor what could stand in no key
     const meant = rather.flatMap((kind) => places.filter((place) => place.kind === kind))
     for (const { kind, key } of [...meant, ...places]) {
       const where = found.get(key)

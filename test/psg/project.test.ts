@@ -111,6 +111,16 @@ describe('psg/project', () => {
     expect(await p.locate(id())).toBeUndefined()
   })
 
+  it.each([
+    ['too long', 'x'.repeat(3_000)],
+    ['with U+0000', 'a\0b'],
+    ['of half a character', '\ud800'],
+  ])('finds nothing under a name that could stand in no key, %s', async (_, name) => {
+    const { project: p } = await project()
+      expect(await p.locate(name)).toBeUndefined()
+    },
+  )
+
   it('finds the first action of a step through the step, and any other by itself', async () => {
     const { store, project: p, id } = await project({ mostTrailing: 0 })
     const graph = await p.create(contextOf(id()), by)
