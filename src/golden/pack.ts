@@ -6,13 +6,13 @@ import { NotFound, Refused, TooLarge } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
 import { VERSION } from '../protocol/version.ts'
-import type { BornEvent, Kind } from '../psg/change.ts'
+import type { BornEvent } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import { type Project, upToDate } from '../psg/project.ts'
+import { eachSince } from '../psg/since.ts'
 import { snapshotsOf } from '../psg/snapshot.ts'
-import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { checkExport } from './check-options.ts'
 import { checkFolder, INTEGRITY, isThere, MOST_BYTES, MOST_FILES, POINTERS, TIMELINE } from './pack-files.ts'
@@ -165,26 +165,17 @@ async function snapshotFiles(graph: ProjectGraph): Promise<ReadonlyMap<string, s
   if (taken.length === 0) return new Map()
   const files = new Map<string, string>()
   const index: JsonObject[] = []
-  for (const { data } of taken) {
-    const diff_path = `diffs/${data.snapshot_id}.json`
-    const changed = await graph.diff(data.revision, graph.revision)
-    files.set(diff_path, `${JSON.stringify(changed.map(({ kind, id }) => ({ kind, id })))}\n`)
-    index.push({
-      snapshot_id: data.snapshot_id,
-      timestamp: data.taken_at,
-      modules_captured: modulesIn(await graph.at(data.revision)),
-      diff_path,
-    })
+  const revisions = taken.map(({ data }) => data.revision)
+  let next = 0
+  for await (const { kinds, differences } of eachSince(graph, revisions, graph.revision)) {
+    const { snapshot_id, taken_at } = taken[next++]!.data
+    const diff_path = `diffs/${snapshot_id}.json`
+    files.set(diff_path, `${JSON.stringify(differences.map(({ kind, id }) => ({ kind, id })))}\n`)
+    const modules_captured = DOCUMENT_KINDS.filter((kind) => kinds.has(kind)) // in the protocol's order
+    index.push({ snapshot_id, timestamp: taken_at, modules_captured, diff_path })
   }
   files.set('index.json', `${JSON.stringify(index, undefined, 2)}\n`)
   return files
-}
-
-/** The protocol's modules that have an object there, in the protocol's order. */
-function modulesIn(state: GraphState): readonly DocumentKind[] {
-  const there = new Set<Kind>()
-  for (const { kind } of state.nodes()) there.add(kind)
-  return DOCUMENT_KINDS.filter((kind) => there.has(kind))
 }
 
 function manifestOf(

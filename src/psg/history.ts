@@ -146,7 +146,7 @@ export async function diffOf(journal: Journal, from: number, to: number): Promis
   })
 }
 
-function difference(key: string, one: Stored | undefined, other: Stored | undefined): readonly Difference[] {
+export function difference(key: string, one: Stored | undefined, other: Stored | undefined): readonly Difference[] {
   const [before, after] = [contentOf(one), contentOf(other)]
   const wasRetired = before !== undefined && one?.retired === true
   const isRetired = after !== undefined && other?.retired === true
