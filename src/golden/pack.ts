@@ -34,8 +34,8 @@ export interface Pack {
 
 /**
  * Writes a run's evidence in the published layout: `pack/` with manifest, artifacts, timeline and checksums, and beside it the pointers to the
- * decisions. `run` is the id of a plan or trace, or of the run. The timeline has the events of its plan and those of the context that are no
- * plan's, as they were told. Refused where something lies already.
+ * decisions. `run` is the id of a plan or trace, or of the run. The timeline has the events of its plan and, up to its end, those of the context that
+ * are no plan's, as they were told. Refused where something lies already.
  */
 export async function exportPack(
   project: Project,
@@ -148,12 +148,19 @@ async function contextOf(graph: ProjectGraph, run: string): Promise<Json> {
   return had.after!
 }
 
-/** What has a family and is this plan's or no plan's, in the order of the stamps. */
+/**
+ * What has a family and is this plan's or no plan's, in the order of the stamps. Of what is no plan's and came after its end only what happened to the
+ * graph: that somebody's tool was executed in the context since is no part of the run.
+ */
 async function timelineOf(graph: ProjectGraph, plan: string): Promise<readonly BornEvent['event'][]> {
   const events: BornEvent['event'][] = []
+  let hasEnded = false
   for await (const entry of graph.store.read(graph.id)) {
-    for (const { event, plan_id } of eventsIn(entry))
-      if (event.event_family !== undefined && (plan_id === undefined || plan_id === plan)) events.push(event)
+    for (const { event, plan_id } of eventsIn(entry)) {
+      const isOurs = plan_id === plan || (plan_id === undefined && (!hasEnded || event.event_family === 'graph_update'))
+      if (isOurs && event.event_family !== undefined) events.push(event)
+      if (plan_id === plan && event.to_state !== undefined) hasEnded = true
+    }
   }
   return events.sort((a, b) =>
     a.timestamp === b.timestamp ? (a.event_id < b.event_id ? -1 : 1) : a.timestamp < b.timestamp ? -1 : 1,

@@ -163,6 +163,28 @@ describe('an evidence pack', () => {
     }
   })
 
+  it('tells what came from outside before the end of the plan, and not what came after it', async () => {
+    const brought = (tool_id: string) =>
+      ({ tool_id, tool_kind: 'linter', invocation_id: systemClock.uuid(), status: 'succeeded' }) as const
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1, { approval: {} }))
+    await runtime.ingest(run.context_id, 'tool-event', brought('before'))
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    await run.result()
+    await runtime.ingest(run.context_id, 'tool-event', brought('after'))
+    const graph = await runtime.project.context(run.context_id)
+    await graph.snapshot('since', { actor: 'test', reason: 'test' })
+    const folder = tempFolder()
+    const pack = await exportPack(runtime.project, run.plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
+    const events = await timeline(folder)
+    const tools = events.filter(({ event_type }) => event_type === 'tool_execution')
+    expect(tools).toMatchObject([{ payload: { tool_id: 'before' } }])
+    expect(events.at(-1)).toMatchObject({ event_type: 'snapshot_taken' })
+  })
+
   it('of a run with a tool has its call and its result in the trace, with data', async () => {
     const tools = toolRegistry()
     tools.register({ name: 'math.add', description: 'Adds', input: { type: 'object' }, execute: () => 3 })
