@@ -9,7 +9,7 @@ import { VERSION } from '../protocol/version.ts'
 import type { BornEvent } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { Whereabouts } from '../psg/indexes.ts'
+import { INDEX, idIn, type Whereabouts } from '../psg/indexes.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { eachSince } from '../psg/since.ts'
 import { snapshotsOf } from '../psg/snapshot.ts'
@@ -131,8 +131,11 @@ async function artifactsOf(
     if (other.events?.length) put('trace', other as unknown as Json)
   }
   for (const kind of ['collab', 'dialog', 'extension', 'network'] as const)
-    for await (const [key, where] of graph.store.scan(`id/${kind}/`))
-      if ((where as Whereabouts).graph === graph.id) await add(kind, key.slice(`id/${kind}/`.length))
+    for await (const [key, where] of graph.store.scan(INDEX.id(kind, ''))) {
+      if ((where as Whereabouts).graph !== graph.id) continue
+      const id = idIn(key)
+      if (await graph.find(kind, id)) await add(kind, id) // one that was deleted keeps its row
+    }
   for (const node of project.graph.state.nodes())
     if (node.kind === 'role' || node.kind === 'core') await add(node.kind, node.id, project.graph)
   return found

@@ -14,6 +14,7 @@ import { trim } from '../../src/orchestrator/trim.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import { takeApart } from '../../src/psg/document.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect } from '../contracts/backend/given.ts'
@@ -259,6 +260,27 @@ describe('an evidence pack', () => {
     const { files } = await exportPack(await openProject(runtime.store), run.plan_id, folder)
     expect(files).toEqual(expect.arrayContaining(['artifacts/collab.json', 'artifacts/role.json']))
     expect((await verifyPack(folder)).findings).toEqual([])
+  })
+
+  it('is written without what was deleted in its context', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1))
+    await run.result()
+    const by = { actor: 'test', reason: 'test' }
+    const graph = await runtime.project.context(run.context_id)
+    const { meta } = contextDocument()
+    const [gone, there] = [systemClock.uuid(), systemClock.uuid()]
+    for (const dialog_id of [gone, there]) {
+      const dialog = { meta, dialog_id, context_id: graph.id, status: 'active', messages: [] }
+      await graph.commit(takeApart('dialog', dialog), by)
+    }
+    await graph.commit([{ kind: 'node_delete', node: 'dialog', id: gone }], by)
+    const folder = tempFolder()
+    const pack = await exportPack(await openProject(runtime.store), run.plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
+    expect(await artifact(folder, 'dialog')).toMatchObject({ dialog_id: there })
+    await expect(artifact(folder, 'dialog-2')).rejects.toThrow('ENOENT')
   })
 
   it('is found by the id of the run, of its plan and of its trace', async () => {
