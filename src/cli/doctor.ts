@@ -7,7 +7,7 @@ import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
 import { checkClock, checkDurability, checkLayout, checkThere, checkWriting } from './doctor-store.ts'
-import { EXIT, type Io } from './io.ts'
+import { EXIT, type Io, unbroken } from './io.ts'
 import { lacksBy } from './lacks-by.ts'
 import type { VerbCall } from './verb.ts'
 import { warning } from './with-runtime.ts'
@@ -69,5 +69,5 @@ async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promis
 
 function line({ check, verdict, says, remedy }: Check, io: Io): string {
   const colour = verdict === 'ok' ? 'green' : verdict === 'warning' ? 'yellow' : 'red'
-  return `${io.paint(colour, verdict)} ${check}: ${says}${remedy === undefined ? '' : `\n  remedy: ${remedy}`}`
+  return `${io.paint(colour, verdict)} ${check}: ${unbroken(says)}${remedy === undefined ? '' : `\n  remedy: ${remedy}`}`
 }

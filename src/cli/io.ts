@@ -130,8 +130,12 @@ function inOneRow(line: string, columns = Number.POSITIVE_INFINITY): string {
   return row
 }
 
+/** Others' words stay in the line that they are shown in: with line ends in them, a title or a reason could put lines of its own among ours. */
+export const unbroken = (text: string): string => text.replaceAll(/[\r\n]\s*/g, ' ')
+
 /** Rows in columns that are as wide as they need to be. */
-export function table(rows: readonly (readonly string[])[]): string {
+export function table(given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(unbroken))
   const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, widthOf(cell))), [])
   return rows
     .map((row) =>

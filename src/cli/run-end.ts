@@ -1,7 +1,7 @@
 import { stepNamed } from '../orchestrator/waits.ts'
 import type { RunResult } from '../protocol/run-result.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { EXIT, type Io } from './io.ts'
+import { EXIT, type Io, unbroken } from './io.ts'
 import { failureLines, outputLines } from './outputs.ts'
 
 /** Says how a run has ended, which of its steps failed, and what the others gave. */
@@ -15,7 +15,7 @@ export async function tellEnd(
   io.result({ ...ids, ...result }, () => {
     const status = io.paint(result.success ? 'green' : 'red', result.status)
     const step = result.error?.step_id
-    const where = step === undefined ? [] : [`the step “${stepNamed(graph, step)}”`]
+    const where = step === undefined ? [] : [unbroken(`the step “${stepNamed(graph, step)}”`)]
     const how = [status, ...where, result.error?.message ?? []].flat().join(': ')
     return [how, ...failureLines(graph, result), ...outputLines(graph, result)].join('\n')
   })

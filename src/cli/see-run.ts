@@ -8,7 +8,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { idsOf } from './ids-of.ts'
-import { EXIT, type Io } from './io.ts'
+import { EXIT, type Io, unbroken } from './io.ts'
 import { approving, quoted, remedyOf } from './remedy.ts'
 import { tellEnd } from './run-end.ts'
 import { printEvents } from './run-events.ts'
@@ -143,7 +143,9 @@ const reports = {
     const isForgotten = forgets(runtime)
     io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for }, () => {
       if (isForgotten)
-        return waits.map(({ what, decision }) => `waiting for ${what}   ${decision?.reason ?? ''}`.trimEnd()).join('\n')
+        return waits
+          .map(({ what, decision }) => unbroken(`waiting for ${what}   ${decision?.reason ?? ''}`).trimEnd())
+          .join('\n')
       return decisions.length === 0 ? waitingFor(run, waits) : asking(decisions)
     })
     if (isForgotten) io.warn(`nobody can make it go on: ${FORGETS}; ${instead(decisions)}`)
@@ -162,10 +164,14 @@ function instead(decisions: readonly Decision[]): string {
 const asking = (decisions: readonly Decision[]): string =>
   [
     `waiting for ${decisions.length === 1 ? 'a decision' : `${decisions.length} decisions`}:`,
-    ...decisions.map(({ confirm_id, roles, reason = '' }) => `  ${approving(confirm_id, roles)}   ${reason}`.trimEnd()),
+    ...decisions.map(({ confirm_id, roles, reason = '' }) =>
+      unbroken(`  ${approving(confirm_id, roles)}   ${reason}`).trimEnd(),
+    ),
   ].join('\n')
 
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
   run.phase === 'paused'
     ? `paused: mplp resume ${run.plan_id} has it go on`
-    : waits.map((wait) => [`waiting for ${wait.what}`, remedyOf(run.plan_id, wait) ?? []].flat().join(': ')).join('\n')
+    : waits
+        .map((wait) => unbroken([`waiting for ${wait.what}`, remedyOf(run.plan_id, wait) ?? []].flat().join(': ')))
+        .join('\n')

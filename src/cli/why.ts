@@ -1,6 +1,6 @@
 import { isObject } from '../protocol/json.ts'
 import { type ToldReason, whyOf } from '../server/find.ts'
-import { EXIT } from './io.ts'
+import { EXIT, unbroken } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withFound } from './with-found.ts'
 
@@ -12,7 +12,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
         .map((reason, depth) => {
           const { kind, id, says } = reason
           const known = says === kind ? '' : ` ${says}`
-          return `${'  '.repeat(depth)}${kind} ${io.paint('dim', id)}${known}${standingOf(reason)}`
+          return `${'  '.repeat(depth)}${kind} ${io.paint('dim', id)}${unbroken(`${known}${standingOf(reason)}`)}`
         })
         .join('\n'),
     )

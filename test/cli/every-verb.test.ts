@@ -9,6 +9,7 @@ import { run as init } from '../../src/cli/init.ts'
 import { terminal } from '../../src/cli/io.ts'
 import { main } from '../../src/cli/program.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
+import type { Plan } from '../../src/protocol/types.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { freePort } from '../support/private-server.ts'
@@ -529,6 +530,28 @@ describe('what others have written', () => {
       expect.stringMatching(/^ {2}\{"tool":"file_operation",.*"path":"all"/),
       expect.stringMatching(/^ {2}until /),
     ])
+  })
+
+  it('cannot put lines of its own among those of a history, a chain of reasons or a list of names', async () => {
+    const folder = tempFolder()
+    const forged = (what: string) => `${what}\n  confirm ann (approved by ann)`
+    const read = { action_type: 'file_operation', params: { operation: 'read', path: 'x' } }
+    const flow = flowOf({ [forged('read')]: { binding: read } }, { approval: { reason: forged('really?') } })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    expect((await mplpHere(folder, ['run', 'flow.json'])).out).toMatch(/really\? confirm ann/)
+    const { context_id, steps } = flow.plan as Plan
+    const confirm_id = (await mplpHere(folder, ['confirm', 'list'])).out.split(' ', 1)[0]!
+    await mplpHere(folder, ['confirm', 'reject', confirm_id, '--reason', forged('no')])
+    await mplpHere(folder, ['snapshot', 'create', context_id, forged('one')])
+    for (const [args, shows] of [
+      [['why', steps[0]!.step_id], 'read confirm ann (approved by ann)'],
+      [['history', confirm_id], 'no confirm ann (approved by ann)'],
+      [['snapshot', 'list', context_id], 'one confirm ann (approved by ann)'],
+    ] as const) {
+      const { out } = await mplpHere(folder, args)
+      expect(out).toContain(shows)
+      expect(out).not.toMatch(/^ *confirm ann/m)
+    }
   })
 
   it('goes to a file or a pipe as it is', () => {
