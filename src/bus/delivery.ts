@@ -64,8 +64,10 @@ export function readDelivery(text: string, where: string): Delivery {
 
 export function asDelivery(value: unknown, where: string): Delivery {
   const [problem] = deliveryProblems(value, '')
-  if (problem)
-    throw new Corrupt(where, `its ${problem.path} ${problem.message}; look for another program that writes there`)
+  if (problem) {
+    const what = problem.path === '' ? 'it' : `its ${problem.path}`
+    throw new Corrupt(where, `${what} ${problem.message}; look for another program that writes there`)
+  }
   return value as Delivery
 }
 

@@ -1,5 +1,6 @@
 import { EventEmitter, on } from 'node:events'
 import { expect, it } from 'vitest'
+import { asDelivery } from '../../src/bus/delivery.ts'
 import { type DeliveryLog, fromLog } from '../../src/bus/from-log.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
 import { Corrupt, Unavailable } from '../../src/protocol/errors.ts'
@@ -77,6 +78,13 @@ it('ends a subscription to a log that holds what is no delivery, and says so', a
   const { ended } = await bus.subscribe({}, () => undefined, { after: '', onError: () => undefined })
   expect(await ended).toBeInstanceOf(Corrupt)
   await bus.close()
+})
+
+it.each([
+  [7, 'it is no delivery;'],
+  [{ ...delivery(1), event: 7 }, 'its event is no event;'],
+])('says what is no delivery of %j', (held, said) => {
+  expect(() => asDelivery(held, 'the log')).toThrow(said)
 })
 
 it('closes the log behind its listeners, once', async () => {
