@@ -33,6 +33,8 @@ interface State {
   /** Calls of the last answer; those with a result have been carried out. */
   readonly pending: readonly Pending[]
   readonly made: readonly JsonObject[]
+  /** How many answers were of no use. */
+  readonly spoilt?: number
 }
 
 type Pending = {
@@ -71,9 +73,14 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
         )
       if (state.pending.length > 0) state = await carriedOut(talk, state, keep)
       const answer = await asked(talk, state, pays)
-      if (answer.finishReason === 'error') throw brokenOff(model, answer)
-      if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
-      state = withCalls(state, answer, talk.clock)
+      try {
+        if (answer.finishReason === 'error') throw brokenOff(model, answer)
+        if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
+        state = withCalls(state, answer, talk.clock)
+      } catch (error) {
+        await keep({ ...state, spoilt: (state.spoilt ?? 0) + 1 })
+        throw error
+      }
       await keep(state)
     }
   } catch (error) {
@@ -96,12 +103,14 @@ function begun(resume: Json | undefined, { system, messages }: JsonObject): Stat
 
 async function asked(
   talk: Conversation,
-  { messages, rounds }: State,
+  { messages, rounds, spoilt }: State,
   pays: (usage: TokenUsage) => void,
 ): Promise<RoundAnswer> {
   const { action, call, tools, schema, clock } = talk
   const { params, idempotency_key } = action
-  const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${rounds + 1}` }
+  // Whoever is asked again for another answer must not be given the same one.
+  const place = [rounds + 1, ...(spoilt === undefined ? [] : [spoilt])].join('.')
+  const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${place}` }
   let heard = ''
   const onDelta = (delta: string) => {
     heard += delta

@@ -295,6 +295,14 @@ describe('llmAdapter', () => {
       expect(new Set(server.requests.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
     })
 
+    it('asks anew for an answer of use, and not again for the one that was none', async () => {
+      server.behave({ say: 'no JSON' }, { status: 503 }, { say: '{"n":"seven"}' }, { say: '{"n":7}' })
+      const { output } = await layerOver(wire).execute(ask({ schema: NUMBER }, { max_attempts: 4 }))
+      expect(output).toMatchObject({ object: { n: 7 } })
+      const [first, ...keys] = server.requests.map(({ headers }) => String(headers['idempotency-key']))
+      expect(keys).toEqual([`${first}.1`, `${first}.1`, `${first}.2`])
+    })
+
     it('gives an object of the shape that was asked for', async () => {
       server.behave({ say: '{"n":7}' })
       const { output } = await layerOver(wire).execute(ask({ schema: NUMBER }))
