@@ -1,7 +1,6 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { Role } from '../protocol/types.ts'
-import type { Backend } from '../vsl/backend.ts'
-import { isName } from '../vsl/check-input.ts'
+import { type Backend, MAX_KEY_BYTES } from '../vsl/backend.ts'
 import type { Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
 import { takeApart } from './document.ts'
@@ -82,7 +81,8 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
       { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },
     ]
-    const found = await store.getMany(places.map(({ key }) => key).filter(isName)) // nor what could stand in no key
+    const keys = places.map(({ key }) => key).filter((key) => Buffer.byteLength(key) <= MAX_KEY_BYTES) // a path may be longer
+    const found = await store.getMany(keys)
     const meant = rather.flatMap((kind) => places.filter((place) => place.kind === kind))
     for (const { kind, key } of [...meant, ...places]) {
       const where = found.get(key)
