@@ -392,6 +392,22 @@ describe('taking back what goes on from another', () => {
     expect(calls).toEqual(['release'])
   })
 
+  it('says of what was carried over, too, why nobody can take it back', async () => {
+    const { config, failing } = shop()
+    const inverse = () => {
+      throw new Error('the books are lost')
+    }
+    const [reserving, releasing] = config.tools
+    const runtime = await opened({ ...config, tools: [{ ...reserving!, inverse }, releasing!] })
+    const run = await runtime.submit(order().flow)
+    await run.result()
+    failing.clear()
+    const again = await runtime.rerun(run.run_id)
+    await again.result()
+    const { plan } = await runtime.rollback(again.run_id, { dryRun: true })
+    expect(plan.irreversible).toMatchObject([{ reason: expect.stringContaining('the books are lost') }])
+  })
+
   it('does again what the first has taken back, and nothing else', async () => {
     const { runtime, run, failing, calls } = await failed({ options: { on_failure: 'compensate' } })
     failing.clear()

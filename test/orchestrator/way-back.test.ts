@@ -72,6 +72,22 @@ describe('the way back', () => {
     await inTime(clock, runtime.close())
   })
 
+  it('is not denied for the budget that its run has used up', async () => {
+    const called: string[] = []
+    const functions = { make: () => 'made', boom, undo: () => void called.push('undo') }
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter(functions)] })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const steps = { make: { binding: undoneBy('undo') }, boom: { after: ['make'] } }
+    const run = await runtime.submit(flowOf(steps, { options: { budget: { actions: 1 }, on_failure: 'compensate' } }))
+    expect(await inTime(clock, run.result())).toMatchObject({
+      error: { code: 'budget_exceeded' },
+      undone: [{ status: 'undone' }],
+    })
+    expect(called).toEqual(['undo'])
+    await inTime(clock, runtime.close())
+  })
+
   it('is told to end as what it began as when another process finds it cut off', async () => {
     const reached = door()
     const unmaking: Adapter = {

@@ -145,7 +145,7 @@ it('tells what waits page by page, in the order of ids, and opens no context but
   const store = memoryBackend()
   const ids = Array.from({ length: 300 }, () => systemClock.uuid()).sort()
   const first = await desk({}, { store })
-  for (const confirm of ids) await first.submit(chainOf(1, { approval: {}, chosen: { confirm } }))
+  for (const confirm of ids.toReversed()) await first.submit(chainOf(1, { approval: {}, chosen: { confirm } }))
   const opened = new Set<string>()
   const scan: Backend['scan'] = (prefix, from) => {
     if (!prefix.startsWith('waiting/')) opened.add(prefix.slice(0, 36))

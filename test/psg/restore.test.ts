@@ -94,6 +94,17 @@ describe('psg/restore: one run', () => {
     expect(context).toBe(graph.id)
   })
 
+  it('lists what the run had put back itself, but changed once more after somebody else', async () => {
+    const { graph } = await world()
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1))], by)
+    for (const size of [2, 1]) await graph.commit([set('file', 'a.ts', { size })], as('r1'))
+    await graph.commit([set('file', 'a.ts', { size: 3 })], as('r2'))
+    await graph.commit([set('file', 'a.ts', { mode: 1 })], as('r1'))
+    const { changes, conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(changes).toEqual([])
+    expect(conflicts).toMatchObject([{ id: 'a.ts', revision: 5 }])
+  })
+
   it('does not mind what somebody else changed and put back, or only saw', async () => {
     const { graph } = await world()
     const own = ['put-back.ts', 'seen.ts', 'built-upon.ts']

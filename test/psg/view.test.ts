@@ -6,7 +6,21 @@ import { decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import { query } from '../../src/psg/query.ts'
 import { children, dependants, dependencies, path, pendingConfirms, readySteps } from '../../src/psg/view.ts'
 import { why } from '../../src/psg/why.ts'
-import { actionOf, add, by, confirmData, type NamedPlan, planOf, set, TIME, traceOf, withPlan, world } from './given.ts'
+import {
+  actionOf,
+  add,
+  by,
+  confirmData,
+  file,
+  type NamedPlan,
+  planOf,
+  remove,
+  set,
+  TIME,
+  traceOf,
+  withPlan,
+  world,
+} from './given.ts'
 
 const named = (plan: NamedPlan, steps: readonly { readonly id: string }[]) =>
   steps.map(({ id }) => plan.document.steps.find((step) => step.step_id === id)!.description)
@@ -132,6 +146,13 @@ describe('psg/query', () => {
     expect([...first.nodes, ...second.nodes].map((node) => node.id).sort()).toEqual(ids.slice(0, 4).sort())
     expect((await graph.query({ kind: 'plan' })).nodes).toHaveLength(5)
     expect(graph.state.hasGroup(ids[0]!)).toBe(false)
+  })
+
+  it('finds nothing in the store that was deleted', async () => {
+    const { graph } = await world({ mostTrailing: 0 })
+    await graph.commit([add('file', 'a.ts', file('a.ts')), add('file', 'b.ts', file('b.ts'))], by)
+    await graph.commit([remove('file', 'a.ts')], by)
+    expect((await graph.query({ kind: 'file' })).nodes.map(({ id }) => id)).toEqual(['b.ts'])
   })
 
   it.each([
