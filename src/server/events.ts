@@ -104,6 +104,7 @@ const textOf = ({ position }: Entry, told: readonly Told[]): string =>
 
 /** A comment now and then, so that nothing between us takes silence for death. */
 async function beat(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  while (await slept(systemClock, HEARTBEAT_MS, signal))
+  while (await slept(systemClock, HEARTBEAT_MS, signal)) {
     if (!response.writableNeedDrain) response.write(':\n\n') // for who does not read they would pile up
+  }
 }
