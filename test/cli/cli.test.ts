@@ -418,6 +418,14 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
       flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }),
     ]
     for (const flow of flows) await (await runtime.submit(flow)).rest()
+    const budgeted = flowOf(
+      { one: { binding: { action_type: 'wait', params: { signal: 'go' } } } },
+      { options: { deadline: new Date(systemClock.now() - 60_000).toISOString() } },
+    )
+    const paused = await runtime.submit(budgeted)
+    await paused.rest()
+    await runtime.pause(paused.run_id)
+    await paused.rest()
     await runtime.close()
     const resumed = await hereJson<{ resumed: { plan_id: string; status: string }[]; waiting: string[] }>(folder, [
       'resume',
@@ -425,6 +433,7 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const [given] = resumed.values
     const statuses = flows.map(({ plan }) => given!.resumed.find(({ plan_id }) => plan_id === plan.plan_id)?.status)
     expect(statuses).toEqual(['cancelled', 'failed', 'completed', undefined])
+    expect(given!.resumed.find(({ plan_id }) => plan_id === paused.plan_id)).toMatchObject({ status: 'failed' })
     expect(given!.waiting).toEqual([flows[3]!.plan.plan_id])
   })
 
