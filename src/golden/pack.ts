@@ -10,6 +10,7 @@ import type { BornEvent } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, idIn, type Whereabouts } from '../psg/indexes.ts'
+import { ofKind } from '../psg/node.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { eachSince } from '../psg/since.ts'
 import { snapshotsOf } from '../psg/snapshot.ts'
@@ -124,12 +125,15 @@ async function artifactsOf(
   put('context', await contextOf(graph, run))
   await add('plan', plan)
   await add('trace', trace)
-  for (const node of [...graph.state.nodesOf(plan)]) {
-    if (node.kind === 'confirm') await add('confirm', node.id)
-    if (node.kind !== 'trace' || node.id === trace) continue
-    const other = await graph.document('trace', node.id) // of a way back; one that nobody has told anything is evidence of nothing
+  const nodes = [...graph.state.nodesOf(plan)]
+  const silent = new Set<string>() // a trace that nobody has told anything is evidence of nothing, nor is what was asked about it
+  for (const { id } of ofKind(nodes, 'trace')) {
+    if (id === trace) continue
+    const other = await graph.document('trace', id) // of a way back
     if (other.events?.length) put('trace', other as unknown as Json)
+    else silent.add(id)
   }
+  for (const { id, data } of ofKind(nodes, 'confirm')) if (!silent.has(data.target_id)) await add('confirm', id)
   for (const kind of ['collab', 'dialog', 'extension', 'network'] as const)
     for await (const [key, where] of graph.store.scan(INDEX.id(kind, ''))) {
       if ((where as Whereabouts).graph !== graph.id) continue

@@ -142,8 +142,9 @@ describe('an evidence pack', () => {
     )
     await result()
     const back = await rollback({ graph: await runtime.project.context(context_id), layer }, run_id)
-    await runtime.call('trace', { intent: 'begin', context_id, plan_id }) // tells nothing
-    await runtime.call('confirm', { intent: 'request', target_type: 'trace', target_id: back.trace_id! })
+    const silent = await runtime.call('trace', { intent: 'begin', context_id, plan_id }) // tells nothing
+    for (const target_id of [String(silent.trace_id), back.trace_id!])
+      await runtime.call('confirm', { intent: 'request', target_type: 'trace', target_id })
     const folder = tempFolder()
     const pack = await exportPack(runtime.project, plan_id, folder)
     await runtime.close()
@@ -152,7 +153,8 @@ describe('an evidence pack', () => {
       trace_id,
       back.trace_id,
     ])
-    await expect(artifact(folder, 'trace-3')).rejects.toThrow('ENOENT')
+    expect((await artifact(folder, 'confirm-2')).target_id).toBe(back.trace_id)
+    for (const none of ['trace-3', 'confirm-3']) await expect(artifact(folder, none)).rejects.toThrow('ENOENT')
   })
 
   it('tells nothing that executes behind the end of the plan', async () => {
