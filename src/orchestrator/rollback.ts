@@ -3,6 +3,7 @@ import type { TakenBack } from '../drift/take-back.ts'
 import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
+import { eitherOf } from '../protocol/on-abort.ts'
 import type { EventDraft, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
@@ -114,11 +115,15 @@ async function goBack(
   const begins = () => beginning(journey, plan.revision, said?.gate)
   const events = [...(await cutOffTold(journey)), plannedEvent(journey, plan)]
   await insist(graph, begins, { ...by, reads: placeOfRun(run), events })
-  const signal = options.signal ? AbortSignal.any([options.signal, owner.lost]) : owner.lost
+  const { signal, unlink } = eitherOf(owner.lost, options.signal)
   const effects: EffectOutcome[] = []
-  for (const [at, effect] of plan.effects.entries()) {
-    effects.push(await takeBackEffect(journey, effect, at, owner, signal))
-    if (owner.lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
+  try {
+    for (const [at, effect] of plan.effects.entries()) {
+      effects.push(await takeBackEffect(journey, effect, at, owner, signal))
+      if (owner.lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
+    }
+  } finally {
+    unlink()
   }
   const { files, last } = await filesAndGraph(parts, journey)
   const left = [
