@@ -169,6 +169,7 @@ export interface Adapter {
   /**
    * The action that takes this one back, as far as it can be known, from its output alone; `irreversible` when there is none. Answered at once. Where it
    * throws, the action is done all the same, and a rollback leaves it and says why. When absent, what is `readOnly` needs none, and the rest has none.
+   * What the action carried out by `act` is asked about by itself, and is taken back by itself where this names no action.
    */
   inverse?(action: Action, outcome: Outcome): Inverse
   /** Waited for at most 10 s. */

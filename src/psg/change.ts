@@ -285,6 +285,8 @@ export type ActionRecord = {
   readonly inverse?: JsonObject | 'irreversible'
   /** Why nobody can say what takes it back, where whoever should have failed to. */
   readonly no_inverse?: string
+  /** What it carried out on its way that took effect, by whichever attempt. It is taken back one by one, unless the action ended with an `inverse` that does. */
+  readonly acted?: readonly Acted[]
   /** From where the next attempt can go on; large ones lie in a blob. */
   readonly resume?: Json
   readonly resume_blob?: Digest
@@ -308,6 +310,12 @@ export type ActionRecord = {
   /** The resources that it lost to other steps, each with the action whose result stands for it. */
   readonly lost?: { readonly [resource: string]: string }
 }
+
+/** An action that another one led to. `at`: how many attempts of the run had ended before it. */
+export type Acted = Pick<
+  ActionRecord,
+  'action_id' | 'idempotency_key' | 'execution_id' | 'action_type' | 'inverse' | 'no_inverse'
+> & { readonly at: number }
 
 /** The beginning of an attempt. `at` is its place among the segments of the trace. */
 export type Began = { readonly segment_id: string; readonly at: number; readonly started_at: string }

@@ -38,6 +38,15 @@ const ended: Field = {
     isList(value) &&
     value.every(({ status, at, finished_at }) => END.fits(status) && count.fits(at) && time.fits(finished_at)),
 }
+const acted: Field = {
+  says: 'a list of actions, each with what takes it back and at',
+  fits: (value) =>
+    isList(value) &&
+    value.every(
+      ({ action_id, idempotency_key, execution_id, inverse: back, at }) =>
+        [action_id, idempotency_key, execution_id].every(text.fits) && inverse.fits(back) && count.fits(at),
+    ),
+}
 const target: Field = {
   says: 'a kind (plan, action, other) and an id',
   fits: (value) => isObject(value) && ['plan', 'action', 'other'].includes(value.kind as string) && text.fits(value.id),
@@ -84,6 +93,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     ended: maybe(ended),
     inverse: maybe(inverse),
     no_inverse: maybe(text),
+    acted: maybe(acted),
     carried_from: maybe(carried),
     left_waiting: maybe(text),
   },

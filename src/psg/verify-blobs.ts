@@ -1,7 +1,7 @@
 import { Corrupt } from '../protocol/errors.ts'
 import { type Digest, digestOf, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryChange, Kind } from './change.ts'
+import type { EntryChange, FieldChange, Kind } from './change.ts'
 import { isFieldChange } from './field-change.ts'
 import type { Found } from './finding.ts'
 import { placeOf } from './node.ts'
@@ -11,14 +11,22 @@ export type NamedBlobs = Map<Digest, string>
 
 /** Adds what a change names. What was named once stays needed: history and ways back lead to it. */
 export function nameBlobs(change: EntryChange, named: NamedBlobs): void {
-  const data = isFieldChange(change) ? change.now : change.after?.data
+  const data = isFieldChange(change) ? { ...change.now, ...newItems(change) } : change.after?.data
   const digests = (data && NAMES[placeOf(change.key).kind]?.(data)) ?? []
   for (const digest of digests)
     if (typeof digest === 'string' && !named.has(digest as Digest)) named.set(digest as Digest, change.key)
 }
 
+/** Of lists that grew. */
+const newItems = ({ grew = {} }: FieldChange): JsonObject =>
+  Object.fromEntries(Object.entries(grew).map(([field, { items }]) => [field, items]))
+
 const NAMES: { readonly [K in Kind]?: (data: JsonObject) => readonly (Json | undefined)[] } = {
-  action: ({ output_blob, resume_blob, inverse }) => [output_blob, resume_blob, broughtBackBy(inverse)],
+  action: ({ output_blob, resume_blob, inverse, acted = [] }) => [
+    output_blob,
+    resume_blob,
+    ...[{ inverse }, ...(acted as readonly JsonObject[])].map(({ inverse }) => broughtBackBy(inverse)),
+  ],
   file: (data) => [contentOf(data), contentOf(data.agreed)],
   finding: ({ believed, observed, diff_blob }) => [contentOf(believed), contentOf(observed), diff_blob],
 }

@@ -392,6 +392,23 @@ describe('psg/verify', () => {
       expect((await verifyGraph(damaged, context)).map((finding) => finding.rule)).toEqual([rule])
     })
 
+  it('misses what would be put back by the inverse of what an action carried out on its way', async () => {
+    const given = await world()
+    const { graph, store, context, id } = given
+    const plan = await withPlan(given, { a: [] }, 'in_progress')
+    const action = id()
+    const acted = (['1', '2'] as const).map((digit, at) => {
+      const params = { operation: 'write', path: 'a', content_digest: `sha256:${digit.repeat(64)}` }
+      const inverse = { action_type: 'file_operation', params }
+      return { action_id: id(), idempotency_key: digit, execution_id: id(), inverse, at }
+    })
+    const data = { ...actionOf(action, plan.step('a')), acted: acted.slice(0, 1) }
+    await graph.commit([move('step', plan.step('a'), 'in_progress'), add('action', action, data)], by)
+    await graph.commit([set('action', action, { acted })], by)
+    const findings = await verifyGraph(store, context)
+    expect(findings.map(({ rule }) => rule)).toEqual(['blob.missing', 'blob.missing'])
+  })
+
   it('looks at all contexts of a project, and reads the indexes once for all of them', async () => {
     const store = memoryBackend()
     const scans: string[] = []
