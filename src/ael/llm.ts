@@ -128,9 +128,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
         clock,
       }),
 
-    // What was said cannot be unsaid, but changed nothing either. What its tools have changed nobody takes back: they are no steps of a plan.
-    inverse: (_, { output }) =>
-      calledIn(output).some((name) => !tools.find(name)?.readOnly) ? 'irreversible' : 'none_needed',
+    inverse: () => 'none_needed', // what was said cannot be unsaid, but changed nothing either
   }
 }
 
@@ -156,12 +154,6 @@ const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
 
 /** What a model may answer when nobody limits it; for the budget only. */
 const UNSAID_TOKENS = 4_096
-
-/** The tools that a model has called, by the output of its action: those that failed count as not done, as a step would. */
-const calledIn = (output: Json | undefined): string[] =>
-  (isObject(output) && Array.isArray(output.tool_calls) ? output.tool_calls : [])
-    .filter(({ status }) => status === 'completed')
-    .map(({ tool }) => String(tool))
 
 const namesIn = ({ tools = [] }: JsonObject): string[] => (Array.isArray(tools) ? tools.map(String) : [])
 

@@ -5,7 +5,8 @@ import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
-import { endOf, isGathered, outcomeOf } from './outcome.ts'
+import { endOf } from './acted.ts'
+import { isGathered, outcomeOf } from './outcome.ts'
 
 interface Carrying {
   readonly run_id: string

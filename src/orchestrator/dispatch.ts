@@ -1,12 +1,12 @@
-import type { Action, ActionResult, Inverse, Spend } from '../ael/adapter.ts'
+import type { ActionResult, Spend } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
-import { brief, toActionError, withSpent } from '../ael/failure.ts'
+import { withSpent } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
 import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
 import { ActionError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { ActionRecord, Patch } from '../psg/change.ts'
+import { keepActed } from './acted.ts'
 import { failureOf, unasked } from './attempt-failure.ts'
 import { bindingOf } from './flight.ts'
 import { land } from './land.ts'
@@ -14,7 +14,9 @@ import type { Flight, LiveRun, WayBack } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { blanksIn, filledIn, THIS_STEP } from './references.ts'
 import { execution, roleOf, whereInRun } from './steps.ts'
-import { linesTold, saysUsage, usageUntold, uses } from './usage.ts'
+import { untold } from './untold.ts'
+import { linesTold, saysUsage, uses } from './usage.ts'
+import { adaptersWayBack, unknownBack } from './way-back.ts'
 
 /** Carries an action out; its end, whatever it is, comes back through the inbox. A throw becomes an outcome here and only here. */
 export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
@@ -43,7 +45,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
         : typeof declared === 'object'
           ? await declaredInverse(run, flight, declared, result)
           : declared === undefined
-            ? adaptersInverse(run, action, result)
+            ? adaptersWayBack(run.layer, action, result)
             : { inverse: declared }
     run.inbox.push({ kind: 'completed', flight, result, ...(back && { back }) })
   } catch (error) {
@@ -70,7 +72,7 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
   const events = run.told.splice(0)
   const changes = () => {
     // As it is when it lands: what has ended while the store was away has said all.
-    const said = new Map<string, Patch<ActionRecord>>([...usageUntold(run)].map(([id, usage]) => [id, { usage }]))
+    const said = untold(run)
     said.set(action.action_id, { ...set, ...said.get(action.action_id) })
     const told = [...said].map(([id, set]) => ({ kind: 'node_update', node: 'action', id, set }) as const)
     return [...told, ...linesTold(run, events)]
@@ -80,7 +82,7 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
 }
 
 /** Nothing begins once others may have begun it. Actions that an action carries out are told too, with the next commit, and count with it. */
-const observing = (run: LiveRun, { action }: Flight): Observer => ({
+const observing = (run: LiveRun, flight: Flight): Observer => ({
   started(attempt) {
     if (!run.owner.isOurs()) throw run.owner.lost.reason
     if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, startedEvent(attempt)))
@@ -89,7 +91,8 @@ const observing = (run: LiveRun, { action }: Flight): Observer => ({
     if (attempt.parent_execution_id === undefined) return
     run.told.push(execution(run, endedEvent(attempt, end)))
     const spend = chargeOf(end)
-    if (spend) uses(run, action.action_id, spend)
+    if (spend) uses(run, flight.action.action_id, spend)
+    if (flight.compensates === undefined) keepActed(run, flight, attempt, end)
   },
 })
 
@@ -140,22 +143,3 @@ async function declaredInverse(
     return unknownBack(error)
   }
 }
-
-/** What the adapter says takes it back. Nothing for what changed nothing. */
-function adaptersInverse(run: LiveRun, action: Action, { output }: Pick<ActionResult, 'output'>): WayBack | undefined {
-  try {
-    const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
-    if (inverse === 'none_needed') return undefined
-    if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : { inverse }
-    const { action_type, executor_kind, params } = inverse
-    return { inverse: { action_type, executor_kind, params: JSON.parse(JSON.stringify(params)) } } // a copy that is JSON, as of an output
-  } catch (error) {
-    return unknownBack(error)
-  }
-}
-
-/** It was done all the same: a second attempt would do it twice. Who goes back is told that this stays. */
-const unknownBack = (error: unknown): WayBack => ({
-  inverse: 'irreversible',
-  no_inverse: `nobody can say what takes it back: ${brief(toActionError(error)).message}`,
-})

@@ -1,6 +1,7 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
+import { workNamed } from './acted.ts'
 import { flightOf } from './flight.ts'
 import type { Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
@@ -15,7 +16,7 @@ export function takenUp(run: LiveRun, record: ActionRecord): Flight {
   const flight = flightOf(run, record)
   const { action_id, settles, compensates } = record
   if (settles?.what === 'conflict') return { ...flight, action: settlingAction(record, settles) }
-  const work = compensates === undefined ? undefined : run.graph.get('action', compensates)?.data
+  const work = compensates === undefined ? undefined : workNamed(run.graph.state, record.step_id, compensates)
   if (!work) return flight
   return { ...flight, action: { ...inverseOf(work, work.inverse as JsonObject, run.graph.clock), action_id } }
 }

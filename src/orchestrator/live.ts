@@ -6,6 +6,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import type { Undone } from '../protocol/run-result.ts'
 import type {
+  Acted,
   ActionRecord,
   Change,
   EventDraft,
@@ -71,6 +72,8 @@ export interface LiveRun {
   readonly used: Map<string, JsonObject>
   /** What the attempts under way have told of themselves that they have used up, by action. */
   readonly soFar: Map<string, Spend>
+  /** What actions that have not ended carried out on their way, where some of it may not be in the graph yet, by action. */
+  readonly acted: Map<string, readonly Led[]>
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */
@@ -165,6 +168,12 @@ export interface Ending {
   readonly undo?: true
 }
 export type TerminationReason = 'failure' | 'timeout' | 'user_cancel' | 'resource_exhausted' | 'error'
+
+/** What an action carried out, and the attempt that led to it: of that action, or of another that it led to. */
+export interface Led {
+  readonly by: string | undefined
+  readonly acted: Acted
+}
 
 /** What takes an action back, as its record has it. */
 export type WayBack = Pick<ActionRecord, 'inverse' | 'no_inverse'>

@@ -1,9 +1,11 @@
+import type { Done } from '../drift/compensate.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { ActionRecord, Change, Node } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import { ofKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
+import { allDone } from './acted.ts'
 
 /** What a step came to: the latest of its actions that count, but a completed one before any that is not. Of several that began together one may have failed. */
 export function outcomeOf(state: GraphState, step: string): Node<'action'> | undefined {
@@ -42,16 +44,13 @@ const isCompleted = ({ data }: Dispatch): boolean => data.status === 'completed'
 
 /** Everything that was done for a plan and took effect, last done first. A step need not have come to its end for that. */
 export function worksOf(state: GraphState, plan: string): readonly ActionRecord[] {
-  const works: ActionRecord[] = []
-  for (const action of ofKind(state.nodesOf(plan), 'action')) {
-    const { compensates, settles } = action.data
-    if (isCompleted(action) && compensates === undefined && settles === undefined) works.push(action.data)
-  }
-  return works.sort((a, b) => endOf(b) - endOf(a))
+  const works: Done[] = []
+  for (const { data } of ofKind(state.nodesOf(plan), 'action'))
+    if (data.settles === undefined) works.push(...allDone(data).filter(({ action }) => tookEffect(action)))
+  return works.sort((a, b) => b.ended - a.ended).map(({ action }) => action)
 }
-
-/** Where its end stands among those of its run. */
-export const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
+const tookEffect = ({ status, compensates }: ActionRecord): boolean =>
+  status === 'completed' && compensates === undefined
 
 /** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step or that nobody wanted? */
 export function isOutcome(state: GraphState, action: ActionRecord): boolean {

@@ -8,6 +8,7 @@ import { confirmOf, gateOf, timeToAnswer } from '../psg/confirm.ts'
 import { copyOf } from '../psg/fork.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
+import { allDone } from './acted.ts'
 import { carriedOver } from './carried-over.ts'
 import type { RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
@@ -146,7 +147,7 @@ function worksLeft(graph: ProjectGraph, run: Node<'run'>): readonly ActionRecord
       'roll it back until that is done, or submit its plan anew',
     )
   return worksOf(graph.state, run.data.plan_id)
-    .filter(({ step_id, action_id }) => !isTakenBack(graph.state, step_id, action_id))
+    .filter((work) => allDone(work).every(({ action }) => !isTakenBack(graph.state, work.step_id, action.action_id)))
     .reverse()
 }
 

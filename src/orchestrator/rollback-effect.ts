@@ -6,6 +6,7 @@ import type { Effect } from '../drift/compensate.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
+import { workNamed } from './acted.ts'
 import { failureOf, unasked } from './attempt-failure.ts'
 import type { Ownership } from './owner.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
@@ -74,7 +75,7 @@ async function takenBack(
 export function* cutOffEvents({ graph, layer, run }: Journey): Iterable<EventDraft> {
   for (const { id, data } of cutOff(graph, run)) {
     const { step_id, execution_id, compensates, attempts } = data
-    const { inverse, idempotency_key } = graph.get('action', compensates!)!.data
+    const { inverse, idempotency_key } = workNamed(graph.state, step_id, compensates!)!
     const action = { ...inverseOf({ idempotency_key }, inverse as JsonObject, graph.clock), action_id: id }
     const trace_id = graph.get('segment', execution_id)!.owner!
     const attempt = attemptOf({ graph, layer, run, trace_id }, action, { step_id, execution_id, attempt: attempts })

@@ -11,6 +11,7 @@ import type { JournalEntry } from '../psg/history.ts'
 import { ofKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
 import type { GraphState } from '../psg/state.ts'
+import { allDone } from './acted.ts'
 
 export interface RollbackParts {
   readonly graph: ProjectGraph
@@ -33,9 +34,9 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   const { way: restoration, entries } = await findWay(graph, Math.min(...line.values()), isTheirs, by)
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
-    [...ofKind(state.nodesOf(run.group), 'action')].map(({ data: action }) => {
-      return { action, ended: action.ended?.at(-1)?.at ?? 0, ...cutOffAt(state, action) }
-    }),
+    [...ofKind(state.nodesOf(run.group), 'action')].flatMap(({ data }) =>
+      allDone(data).map((done): Done => ({ ...done, ...cutOffAt(state, done.action) })),
+    ),
   )
   const written = actions.flatMap(({ action: { inverse }, cutOffAt }) =>
     isObject(inverse) ? pathsIn(inverse) : (cutOffAt ?? []),

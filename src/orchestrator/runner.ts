@@ -11,7 +11,8 @@ import type { Flight, LiveRun } from './live.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
 import { nextDue, ring, timerOf } from './timers.ts'
-import { linesTold, usageUntold } from './usage.ts'
+import { untold } from './untold.ts'
+import { linesTold } from './usage.ts'
 
 export interface RunnerOptions {
   /** Stops at the next boundary: what is under way may end, nothing new starts. */
@@ -86,10 +87,9 @@ const isStill = ({ flying, awaiting }: LiveRun): boolean => flying.size === awai
 async function leaveWaiting(run: LiveRun): Promise<void> {
   const flights = [...run.flying.values()]
   run.abort.abort(new Error('the runtime is closing')) // before anything is waited for: none of them comes back from its wait meanwhile
-  const used = usageUntold(run)
+  const said = untold(run)
   const changes = flights.map(({ action: { action_id: id }, execution_id }) => {
-    const usage = used.get(id)
-    const set = { left_waiting: execution_id, ...(usage && { usage }) }
+    const set = { ...said.get(id), left_waiting: execution_id }
     return { kind: 'node_update', node: 'action', id, set } as const
   })
   const events = run.told.splice(0)

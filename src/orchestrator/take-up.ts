@@ -48,6 +48,7 @@ export function takeUp(
     }),
     used: new Map(),
     soFar: new Map(),
+    acted: new Map(),
     flying: new Map(),
     waiting: new Map(),
     parents: new Set(actions.filter((action) => hasChildren(graph, action)).map(({ id }) => id)),

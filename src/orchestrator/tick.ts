@@ -20,11 +20,12 @@ import { goesOn } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { startReady } from './start-ready.ts'
-import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
+import { attemptAgain, attemptEnds, keepBeside, stepCompleted } from './steps.ts'
 import { fired, ring, room, setTimer, waitAnew, waitOver } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
-import { linesTold, usageUntold, uses } from './usage.ts'
+import { untold } from './untold.ts'
+import { linesTold, uses } from './usage.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
@@ -44,7 +45,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   }
   if (events.length > 0) {
     decided.changes.push(...linesTold(run, events))
-    for (const [id, usage] of usageUntold(run)) setAction(decided, id, { usage })
+    for (const [id, set] of untold(run)) setAction(decided, id, set)
   }
   run.looked = run.graph.revision
   run.held = heldUpBy(run.graph, run.options) !== undefined
@@ -153,7 +154,7 @@ function attemptFailed(
 ): void {
   if (error instanceof ApprovalNeeded && !run.ending) {
     if (error.spent) uses(run, flight.action.action_id, error.spent) // its attempt has not ended, and will say only what comes after
-    keepUsage(run, flight, decided)
+    keepBeside(run, flight, decided)
     return askFor(run, flight, error, decided)
   }
   attemptEnds(

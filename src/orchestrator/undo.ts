@@ -44,7 +44,8 @@ function begins(run: LiveRun, { left }: Undo, decided: Decided): void {
 }
 
 /** Does this very tick take in that something was done, which the graph does not say yet? */
-const completesAny = ({ said }: Decided): boolean => [...said.values()].some(({ set }) => set.status === 'completed')
+const completesAny = ({ said }: Decided): boolean =>
+  [...said.values()].some(({ set }) => set.status === 'completed' || set.acted !== undefined)
 
 /** Takes in the end of an inverse action; false when the flight was not one. */
 export function undoArrived(run: LiveRun, flight: Flight, error: RunError | undefined, decided: Decided): boolean {
@@ -127,7 +128,7 @@ export const inverseOf = (
   action_type: String(action_type),
   executor_kind: (executor_kind as ExecutorKind | undefined) ?? 'worker',
   params: (params as JsonObject | undefined) ?? {},
-  idempotency_key: `${idempotency_key}:undo`,
+  idempotency_key: `${idempotency_key.slice(0, 250)}:undo`,
 })
 
 function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {

@@ -16,7 +16,7 @@ export function saysUsage({ used, soFar }: LiveRun, action_id: string, spent: Sp
   soFar.set(action_id, spent)
 }
 
-/** What the actions under way have used up, where the graph does not say it yet. It comes there with the events that tell it: nobody else would know after a crash. */
+/** What the actions under way have used up, where the graph does not say it yet. */
 export function usageUntold({ used, soFar, flying, graph }: LiveRun): ReadonlyMap<string, JsonObject> {
   const untold = new Map<string, JsonObject>()
   for (const [id, before] of used) {

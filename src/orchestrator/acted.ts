@@ -1,0 +1,76 @@
+import type { Attempt, AttemptEnd } from '../ael/layer.ts'
+import type { Done } from '../drift/compensate.ts'
+import { isObject } from '../protocol/json.ts'
+import type { Acted, ActionRecord } from '../psg/change.ts'
+import { ofKind } from '../psg/node.ts'
+import { sameJson } from '../psg/plain.ts'
+import type { GraphState } from '../psg/state.ts'
+import type { Flight, Led, LiveRun, WayBack } from './live.ts'
+import { adaptersWayBack } from './way-back.ts'
+
+/** Keeps what an action has carried out on its way: it took effect, whatever becomes of the action itself. */
+export function keepActed(run: LiveRun, { action }: Flight, attempt: Attempt, end: AttemptEnd): void {
+  const { execution_id, parent_execution_id: by } = attempt
+  const back = end.status === 'completed' ? adaptersWayBack(run.layer, attempt.action, end.result) : undefined
+  const before = ledTo(run, action.action_id)
+  const after: Led[] = []
+  for (const led of before) {
+    const isBelow = led.by === execution_id
+    if (isBelow && isObject(back?.inverse)) continue // what takes this one back takes back what it led to
+    if (back && led.acted.idempotency_key === keyOf(attempt)) continue // the same work, done once more
+    after.push(isBelow ? { ...led, by } : led)
+  }
+  if (back) after.push({ by, acted: actedAs(attempt, back, run.ends) })
+  if (before.length + after.length > 0) run.acted.set(action.action_id, after)
+}
+
+/** What the graph does not say yet, by action. What it says is forgotten here. */
+export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
+  for (const [id, led] of acted) {
+    const list = listed(led)
+    if (sameJson(list, graph.get('action', id)?.data.acted ?? [])) acted.delete(id)
+    else yield [id, list]
+  }
+}
+
+const ledTo = ({ acted, graph }: LiveRun, id: string): readonly Led[] =>
+  acted.get(id) ?? (graph.get('action', id)?.data.acted ?? []).map((acted) => ({ by: undefined, acted }))
+
+export const listed = (led: readonly Led[]): readonly Acted[] => led.map(({ acted }) => acted)
+
+const keyOf = ({ action }: Attempt): string => action.idempotency_key || action.action_id
+
+function actedAs(attempt: Attempt, { inverse, no_inverse }: WayBack, at: number): Acted {
+  const { action_id, action_type } = attempt.action
+  const reason = no_inverse ?? (inverse === 'irreversible' ? `${attempt.label} cannot be undone` : undefined)
+  return {
+    action_id,
+    action_type,
+    idempotency_key: keyOf(attempt),
+    execution_id: attempt.execution_id,
+    inverse: inverse!,
+    ...(reason !== undefined && { no_inverse: reason }),
+    at,
+  }
+}
+
+/** An action, and what it carried out on its way that is taken back by itself, each with where its end stands among those of the run. */
+export function allDone(action: ActionRecord): readonly Done[] {
+  const { acted = [], status, inverse, step_id } = action
+  const own = { action, ended: endOf(action) }
+  if (status === 'completed' && isObject(inverse)) return [own]
+  const led = acted.map(({ at, ...one }, i) => ({
+    action: { ...one, step_id, status: 'completed' as const, attempts: 1, failures: 0 },
+    ended: at - 1 + (i + 1) / (acted.length + 1), // after the end before it, and in their own order
+  }))
+  return [own, ...led]
+}
+
+export const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
+
+/** What was done for a step by this id, if only on the way of another action. */
+export function workNamed(state: GraphState, step: string, id: string): ActionRecord | undefined {
+  for (const { data } of ofKind(state.referrers('step', step, 'EXECUTES'), 'action'))
+    for (const { action } of allDone(data)) if (action.action_id === id) return action
+  return undefined
+}
