@@ -10,6 +10,7 @@ import type { Gate } from '../psg/change.ts'
 import { answerTo, confirmOf, decisionNodes, gateOf, isExpired, isUnanswered, newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
+import { ofKind } from '../psg/node.ts'
 import type { BindingSpec } from './bind.ts'
 import type { Asked, Decided, Flight, LiveRun } from './live.ts'
 import { outcomeAfter } from './outcome.ts'
@@ -131,17 +132,24 @@ export function expiryOf(graph: ProjectGraph, plan: string): string | undefined 
 }
 
 /** What people said to this very question, by its digest, about this action: what the action layer asks before a gated tool runs. */
-export function answerOn(run: LiveRun, digest: Digest, action: string): Answer {
-  for (const node of run.graph.state.nodesOf(run.plan)) {
-    if (node.kind !== 'gate' || node.data.digest !== digest || node.data.shows?.action_id !== action) continue
-    const { confirm_id, used_by } = node.data
-    const said = answerTo(run.graph, confirm_id)
+export function answerOn({ graph }: LiveRun, step: string, digest: Digest, action: string): Answer {
+  for (const gate of gatesOf(graph, step)) {
+    if (gate.digest !== digest || gate.shows?.action_id !== action) continue
+    const { confirm_id, used_by } = gate
+    const said = answerTo(graph, confirm_id)
     if (said === 'approved' && used_by !== undefined) return { verdict: 'approved' }
-    if (said === 'rejected') return { verdict: 'rejected', ...lastWord(run.graph, confirm_id) }
-    if (said === 'cancelled' || isExpired(node.data, run.graph))
+    if (said === 'rejected') return { verdict: 'rejected', ...lastWord(graph, confirm_id) }
+    if (said === 'cancelled' || isExpired(gate, graph))
       return { verdict: 'rejected', reason: 'it had no approval in time' }
   }
   return { verdict: 'pending' }
+}
+
+/** All that people were asked about the actions of a step. */
+function* gatesOf({ state }: ProjectGraph, step: string): Iterable<Gate> {
+  for (const action of ofKind(state.referrers('step', step, 'EXECUTES'), 'action'))
+    for (const confirm of state.referrers('action', action.id, 'CONFIRMS'))
+      for (const { data } of ofKind(state.referrers('confirm', confirm.id, 'GATES'), 'gate')) yield data
 }
 
 interface Question extends ApprovalQuestion {

@@ -24,7 +24,7 @@ export function handsOf(
     },
     gate({ run, digest, action_id }) {
       const asking = runOf(run)
-      return asking ? answerOn(asking, digest, action_id) : { verdict: 'pending' }
+      return asking && run ? answerOn(asking, run.step_id, digest, action_id) : { verdict: 'pending' }
     },
     budget: {
       reserve(request) {
