@@ -27,7 +27,7 @@ export function keepActed(run: LiveRun, { action }: Flight, attempt: Attempt, en
 /** What the graph does not say yet, by action. What it says is forgotten here. */
 export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
   for (const [id, led] of acted) {
-    const list = listed(led)
+    const list = led.map((one) => one.acted)
     if (sameJson(list, graph.get('action', id)?.data.acted ?? [])) acted.delete(id)
     else yield [id, list]
   }
@@ -35,8 +35,6 @@ export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [stri
 
 const ledTo = ({ acted, graph }: LiveRun, id: string): readonly Led[] =>
   acted.get(id) ?? (graph.get('action', id)?.data.acted ?? []).map((acted) => ({ by: undefined, acted }))
-
-export const listed = (led: readonly Led[]): readonly Acted[] => led.map(({ acted }) => acted)
 
 const keyOf = ({ action }: Attempt): string => action.idempotency_key || action.action_id
 

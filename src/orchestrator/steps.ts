@@ -7,7 +7,6 @@ import type { RunError } from '../protocol/run-error.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { RunEvent } from '../psg/run-event.ts'
-import { listed } from './acted.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saEvent } from './profiles/sa.ts'
 import { blanksIn } from './references.ts'
@@ -96,7 +95,7 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
     ...(end.status === 'completed' ? usageOf(end) : failureOf(end)),
   }
   attemptEnded(run, flight, SEGMENT[end.status], attributes, decided)
-  keepBeside(run, flight, decided)
+  keepUsage(run, flight, decided)
   const attempt = attemptOf(run, flight)
   decided.events.push(
     end.status === 'completed'
@@ -106,13 +105,11 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
 }
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
 
-/** What its action has used up and carried out so far beside it, if anything. */
-export function keepBeside({ used, soFar, acted }: LiveRun, { action: { action_id } }: Flight, decided: Decided): void {
+/** What its action has used up so far beside it, if anything. */
+export function keepUsage({ used, soFar }: LiveRun, { action: { action_id } }: Flight, decided: Decided): void {
   soFar.delete(action_id)
   const usage = used.get(action_id)
   if (usage) setAction(decided, action_id, { usage })
-  const led = acted.get(action_id)
-  if (led) setAction(decided, action_id, { acted: listed(led) })
 }
 
 /** An attempt that a crash cut off, or a close: nobody knows how far it got, so all that it may have used up counts. */

@@ -20,7 +20,7 @@ import { goesOn } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { startReady } from './start-ready.ts'
-import { attemptAgain, attemptEnds, keepBeside, stepCompleted } from './steps.ts'
+import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
 import { fired, ring, room, setTimer, waitAnew, waitOver } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
@@ -154,7 +154,7 @@ function attemptFailed(
 ): void {
   if (error instanceof ApprovalNeeded && !run.ending) {
     if (error.spent) uses(run, flight.action.action_id, error.spent) // its attempt has not ended, and will say only what comes after
-    keepBeside(run, flight, decided)
+    keepUsage(run, flight, decided)
     return askFor(run, flight, error, decided)
   }
   attemptEnds(
