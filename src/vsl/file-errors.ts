@@ -1,10 +1,19 @@
 import { Corrupt, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
-/** What a failed call to the file system means to the caller, who wrote nothing by it. Any other error is passed on. */
-export function fileError(path: string, error: unknown): unknown {
+/**
+ * What a failed call to the file system means to the caller, who wrote nothing by it. Any other error is passed on. Rights that a store which `stood`
+ * has lost may be given back to it.
+ */
+export function fileError(path: string, error: unknown, stood = false): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (error instanceof MplpError || code === undefined) return error
   const options = { cause: error }
+  if (stood && ['EACCES', 'EPERM', 'EROFS'].includes(code))
+    return new Unavailable(
+      path,
+      'it may no longer be read and written by this process; see to its rights, and that it is mounted for writing',
+      options,
+    )
   switch (code) {
     case 'EACCES':
     case 'EPERM':

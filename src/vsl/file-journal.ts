@@ -146,15 +146,15 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
         // What landed of it must go, or it would stand in front of the next line.
         await file.truncate(size).catch((reason) => {
           broken = reason
-          throw new OutcomeUnknown(folder, { cause: fileError(folder, error) }) // whole lines of it may be found at the next opening
+          throw new OutcomeUnknown(folder, { cause: fileError(folder, error, true) }) // whole lines of it may be found at the next opening
         })
-        throw fileError(folder, error)
+        throw fileError(folder, error, true)
       }
       try {
         await file.datasync()
       } catch (error) {
         broken = error // the system may have dropped what it could not write: only reading it again tells
-        throw new OutcomeUnknown(folder, { cause: fileError(folder, error) })
+        throw new OutcomeUnknown(folder, { cause: fileError(folder, error, true) })
       }
       for (const line of lines) starts.push(starts.at(-1)! + line.length)
       last += lines.length
@@ -303,7 +303,7 @@ function inodeAt(path: string): bigint | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino
   } catch (error) {
-    throw fileError(path, error)
+    throw fileError(path, error, true)
   }
 }
 

@@ -120,7 +120,7 @@ async function replayed(
 
   const check = () =>
     lock.check().catch((error) => {
-      throw fileError(path, error)
+      throw fileError(path, error, true)
     })
 
   return {

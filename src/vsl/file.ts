@@ -48,7 +48,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
   const told = sparing(reporter(options.onError), TOLD_AGAIN_MS, clock) // a disk that is full meets every write anew
   const onError = (error: unknown) => {
     const { path: file = path, code = '' } = error as NodeJS.ErrnoException
-    told(fileError(SHARED.has(code) ? path : file, error))
+    told(fileError(SHARED.has(code) ? path : file, error, true))
   }
   const folder = await openFolder(path, { create, clock, segmentBytes, onError })
   const { journal, state, values, own } = folder
@@ -67,7 +67,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       return await work()
     } catch (error) {
       open()
-      throw fileError(path, error)
+      throw fileError(path, error, true)
     }
   }
 

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient, QueryConfig } from 'pg'
-import { InvalidInput, OutcomeUnknown } from '../protocol/errors.ts'
+import { InvalidInput, type MplpError, OutcomeUnknown } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
 import { isLost, isReadOnly, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
 import { wakeable } from './wakeable.ts'
@@ -28,6 +28,10 @@ export interface PostgresConnection {
   take(): Promise<PoolClient>
   /** What is said on it; throws what the client throws, or TIME_UP. */
   answer<Row>(client: PoolClient, query: QueryConfig): Promise<Answer<Row>>
+  /** From here on, what the server no longer allows may pass: Unavailable, where it was Refused before. */
+  stands(): void
+  /** An error of the client or the server as ours. */
+  failed(error: unknown): MplpError
   /** Waits for statements in hand. Ends a pool of our own, not a lent one. */
   close(): Promise<void>
 }
@@ -45,13 +49,16 @@ export function postgresConnection(
   const guarded = new WeakSet<PoolClient>()
   const idle = wakeable()
   let inHand = 0
+  let stood = false
   let ended: Promise<void> | undefined
+
+  const failed = (error: unknown) => postgresError(what, error, stood)
 
   /** At once, and not when a promise is settled: what its server says last may come in the packet in which it says that it is ready. */
   const take = () =>
     new Promise<PoolClient>((resolve, reject) =>
       pool.connect((error, client) => {
-        if (error || !client) return reject(postgresError(what, error))
+        if (error || !client) return reject(failed(error))
         // The call in hand rejects with it; unheard, it would end the process.
         if (!guarded.has(client)) client.on('error', () => undefined)
         guarded.add(client)
@@ -83,7 +90,7 @@ export function postgresConnection(
         } catch (error) {
           client.release(isLost(error) || isReadOnly(error))
           if (isLost(error)) return { lost: error }
-          if (!isRolledBack(error) || attempt === TRIES) throw postgresError(what, error)
+          if (!isRolledBack(error) || attempt === TRIES) throw failed(error)
         }
       }
     } finally {
@@ -101,11 +108,15 @@ export function postgresConnection(
     async ask<Row>(statement: Statement, values: unknown[] = []) {
       let answer = await send<Row>(statement, values)
       if ('lost' in answer && !isTimeUp(answer.lost)) answer = await send<Row>(statement, values)
-      if ('lost' in answer) throw postgresError(what, answer.lost)
+      if ('lost' in answer) throw failed(answer.lost)
       return answer.rows
     },
     take,
     answer,
+    failed,
+    stands() {
+      stood = true
+    },
     async close() {
       while (inHand > 0) await idle.wait()
       if ('pool' in target) return

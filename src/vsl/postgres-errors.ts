@@ -22,13 +22,17 @@ export const isNullRefused = (error: unknown): boolean => error instanceof Refus
 /** No such table or schema. */
 export const isMissing = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlState(error))
 
-/** An error of the client or the server as ours; `what` is the server. What the server said stays in `cause`: it may quote data. */
-export function postgresError(what: string, error: unknown): MplpError {
+/**
+ * An error of the client or the server as ours; `what` is the server. What the server said stays in `cause`: it may quote data. Rights that a store
+ * which `stood` has lost may be given back to it.
+ */
+export function postgresError(what: string, error: unknown, stood = false): MplpError {
   const cause = { cause: error }
   const state = sqlState(error)
   const notNow = NOT_NOW[state]
   if (notNow !== undefined) return new Unavailable(what, notNow, cause)
   const never = NEVER[state]
+  if (never !== undefined && stood && RIGHTS.has(state)) return new Unavailable(what, `it ${never.join('; ')}`, cause)
   if (never !== undefined) return new Refused(`${what} ${never[0]}`, never[1], cause)
   if (state !== '' && !isLost(error)) return new Refused(`${what} refused a statement`, 'see the cause', cause)
   const message = error instanceof Error ? error.message : ''
@@ -62,6 +66,8 @@ const NEVER: Readonly<Record<string, readonly [string, string]>> = {
   '42501': ['does not let this user do what a store needs', 'grant it CREATE on the database, or own the schema'],
   '42P01': ['has lost tables of the store', 'restore them from a backup'],
 }
+
+const RIGHTS: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', '42501'])
 
 /** Five characters when the server itself has answered, else empty. */
 const sqlState = (error: unknown): string =>

@@ -2,7 +2,6 @@ import type { PoolClient } from 'pg'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Followers } from './followers.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
-import { postgresError } from './postgres-errors.ts'
 import { rested } from './postgres-pages.ts'
 
 /** Tells the followers of all processes that there are new entries. */
@@ -77,7 +76,7 @@ export function postgresNews(
       await connection.answer(client, { text: `listen "${channel}"` })
     } catch (error) {
       client.release(true)
-      throw postgresError(connection.what, error)
+      throw connection.failed(error)
     }
     if (lost || closing.signal.aborted) client.release(true)
     else ear = client

@@ -71,6 +71,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     await connection.close()
     throw error
   })
+  connection.stands()
   if (!durable) onWarning(`${what} may lose acknowledged commits: set fsync and synchronous_commit to on`)
 
   const closing = new AbortController()

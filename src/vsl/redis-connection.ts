@@ -25,6 +25,8 @@ export interface RedisConnection {
   ask<T>(command: Command<T>): Promise<T>
   /** A second connection for the messages of a channel; `onJoin` whenever messages may have been missed before. */
   listen(channel: string, onJoin: () => void, onMessage: (text: string) => void): void
+  /** From here on, what the server no longer allows may pass: Unavailable, where it was Refused before. */
+  stands(): void
   /** What is in flight is given up. Safe to call twice. */
   close(): void
 }
@@ -35,6 +37,7 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
   const address: RedisOptions = 'duplicate' in target ? target.options : target
   const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
   let state: 'opening' | 'open' | 'closed' = 'opening'
+  let stood = false
   let trouble: unknown
   const changed = wakeable()
 
@@ -91,7 +94,7 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
       else if (isRefusal(error)) {
         // A master that steps down keeps its connections, while its address may lead to the new one by now.
         if (replyCode(error) === 'READONLY') connectAnew()
-        throw redisError(what, error)
+        throw redisError(what, error, stood)
       }
       const sent = moved === undefined && !isUnsent(error)
       if (sent) trouble = error
@@ -151,6 +154,9 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
       // A connection that only listens would not notice that the other side is gone.
       const heartbeat = setInterval(() => ear.ping().catch(() => undefined), timeoutMs).unref()
       listeners.push({ redis: ear, heartbeat })
+    },
+    stands() {
+      stood = true
     },
     close() {
       state = 'closed'

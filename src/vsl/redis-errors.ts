@@ -19,12 +19,14 @@ export function movedTo(error: unknown): { host?: string; port: number } | undef
   return { ...(moved[1] && { host: moved[1] }), port: Number(moved[2]) }
 }
 
-/** Errors of the client and error replies as ours; `what` is the server. */
-export function redisError(what: string, error: unknown): MplpError {
+/** Errors of the client and error replies as ours; `what` is the server. Rights that a store which `stood` has lost may be given back to it. */
+export function redisError(what: string, error: unknown, stood = false): MplpError {
   const cause = { cause: causeOf(error) }
   const notNow = NOT_NOW[replyCode(error)]
   if (notNow !== undefined) return new Unavailable(what, notNow, cause)
   const never = NEVER[replyCode(error)]
+  if (never !== undefined && stood && RIGHTS.has(replyCode(error)))
+    return new Unavailable(what, `it ${never.join('; ')}`, cause)
   if (never !== undefined) return new Refused(`${what} ${never[0]}`, never[1], cause)
   if (replyCode(error) === 'WRONGTYPE')
     return new Corrupt(
@@ -63,6 +65,8 @@ const NEVER: Readonly<Record<string, readonly [string, string]>> = {
   NOPERM: ['does not let this user do what a store needs', 'give the user @all on the keys and channel of the prefix'],
   CROSSSLOT: ['is a cluster, and the prefix spreads over it', 'use a prefix without braces'],
 }
+
+const RIGHTS: ReadonlySet<string> = new Set(['WRONGPASS', 'NOAUTH', 'NOPERM'])
 
 const systemCode = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''

@@ -81,6 +81,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       connection.close()
       throw error
     })
+  connection.stands()
   if (!durable)
     onWarning(`${what} may lose acknowledged commits with its machine: set appendonly yes and appendfsync always`)
 

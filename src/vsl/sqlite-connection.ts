@@ -26,6 +26,8 @@ export interface SqliteConnection {
   patiently<T>(work: () => T | Promise<T>): Promise<T>
   /** All of the work or nothing, to be called patiently; `lost` makes the error for a commit that failed in a way that leaves it open. */
   transact<T>(work: () => T, lost?: (error: unknown) => unknown): Promise<T>
+  /** From here on, what the file system no longer allows may pass: Unavailable, where it was Refused before. */
+  stands(): void
   /** After those who wait for their turn; who waits for another process finds it closed. */
   close(): Promise<void>
 }
@@ -33,6 +35,7 @@ export interface SqliteConnection {
 export function sqliteConnection(db: Database, options: SqliteConnectionOptions): SqliteConnection {
   const { what, path, timeoutMs, blockingMs, clock } = options
   let calls = 0
+  let stood = false
   /** What the connection shows until it has settled may yet be undone, so that nobody else may look. */
   let transaction: Promise<void> | undefined
   const ended = () => {
@@ -90,7 +93,7 @@ export function sqliteConnection(db: Database, options: SqliteConnectionOptions)
         try {
           return await work()
         } catch (error) {
-          if (!isBusy(error)) throw sqliteError(path, error)
+          if (!isBusy(error)) throw sqliteError(path, error, stood)
           held ??= heldFor(pause, error) // also by who gives up: those who have waited as long need not try
           const since = performance.now() - begun // others who wait keep the thread as well
           if (Math.max(waited, since) >= timeoutMs) throw sqliteError(path, error)
@@ -103,6 +106,9 @@ export function sqliteConnection(db: Database, options: SqliteConnectionOptions)
       const result = whole(work, lost)
       transaction = result.then(ended, ended)
       return result
+    },
+    stands() {
+      stood = true
     },
     async close() {
       while (transaction) await transaction

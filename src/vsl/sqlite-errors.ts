@@ -6,8 +6,8 @@ export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQL
 /** The disk failed, not the statement. */
 export const isIoError = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_IOERR')
 
-/** The driver's error as one of ours, for errors that came before anything was written. */
-export function sqliteError(path: string, error: unknown): unknown {
+/** The driver's error as one of ours, for errors that came before anything was written. Rights that a store which `stood` has lost may be given back to it. */
+export function sqliteError(path: string, error: unknown, stood = false): unknown {
   if (error instanceof MplpError) return error
   const store = `the SQLite store ${path}`
   const code = codeOf(error)
@@ -29,6 +29,12 @@ export function sqliteError(path: string, error: unknown): unknown {
   }
   if (code.startsWith('SQLITE_CORRUPT'))
     return new Corrupt(store, 'stop every process that uses it and bring it back from a backup', { cause: error })
+  if (stood && /^(SQLITE_(READONLY|CANTOPEN|PERM)|EACCES$|EPERM$|EROFS$)/.test(code))
+    return new Unavailable(
+      store,
+      'it may no longer be read and written by this process; see to its rights, and that it is mounted for writing',
+      { cause: error },
+    )
   if (code === 'EACCES' || code === 'EPERM') {
     const remedy = 'give it the right to, or give the path of another file'
     return new Refused(`${path} may not be read and written by this process`, remedy, { cause: error })

@@ -82,6 +82,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     db.close()
     throw error
   }
+  connection.stands()
 
   const refuseIfNewer = layoutGuard(db, path)
   const writeBatch = batchWriter(db)
@@ -105,7 +106,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const open = () => {
     if (closing.signal.aborted) throw new Closed(what)
   }
-  const lostOn = (of: string) => (error: unknown) => new OutcomeUnknown(of, { cause: sqliteError(path, error) })
+  const lostOn = (of: string) => (error: unknown) => new OutcomeUnknown(of, { cause: sqliteError(path, error, true) })
   const following = followers(what, watchOthers)
   const commits = grouped(
     {

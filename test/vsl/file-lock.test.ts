@@ -234,6 +234,24 @@ describe('a folder without room or rights', () => {
     await again.close()
   }, 60_000)
 
+  it('waits, once it is open, until this process may write there again', async () => {
+    const folder = tempFolder()
+    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755)
+    const shared = join(folder, 'shared')
+    mkdirSync(shared)
+    chmodSync(shared, 0o777)
+    const stranger = start(join(shared, 'store'))
+    for (const order of ['nobody', 'open']) await told(stranger, order)
+    chmodSync(shared, 0o700)
+    expect(await told(stranger, 'commit')).toEqual({
+      code: 'unavailable',
+      message: expect.stringContaining('see to its rights'),
+    })
+    chmodSync(shared, 0o777)
+    expect(await told(stranger, 'commit')).toEqual({ revision: 1 })
+    await stranger.kill()
+  }, 60_000)
+
   it('keeps what landed before the disk was full, nothing half, and goes on with what fits', async () => {
     const path = freshPath()
     // The limit on a file's size stands for a full disk: the last write gets in as far as there is room.

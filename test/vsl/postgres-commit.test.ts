@@ -1,6 +1,6 @@
 import { type Client, Pool } from 'pg'
 import { describe, expect } from 'vitest'
-import { FencedOut, KeyExists, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
+import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
 import { commitEntry, commitLone } from '../../src/vsl/postgres-tables.ts'
@@ -309,6 +309,31 @@ describe('commits on Postgres', () => {
     }
     expect(await store.head('g')).toEqual({ revision: 0, token: 0 })
     await store.close()
+  })
+
+  itOnPostgres('wait, and are told the remedy, while the rights of their user are gone', async (url) => {
+    const schema = freshSchema()
+    await (await postgresBackend({ url, schema })).close()
+    await withClient(url, async (client) => {
+      const all = `all on all tables in schema "${schema}"`
+      await client.query(`create role "${schema}"; grant usage on schema "${schema}" to "${schema}"`)
+      await client.query(`grant ${all} to "${schema}"`)
+      const asUser = new URL(url)
+      asUser.searchParams.set('options', `-c role=${schema}`)
+      const store = await postgresBackend({ url: asUser.href, schema })
+      await store.commit(append('g', 0))
+      await client.query(`revoke ${all} from "${schema}"`)
+      for (const call of [() => store.commit(append('g', 1)), () => store.set('k', 1), () => store.head('g')]) {
+        const error = await call().catch((error) => error)
+        expect(error).toBeInstanceOf(Unavailable)
+        expect(error.message).toContain('grant it')
+      }
+      await expect(postgresBackend({ url: asUser.href, schema })).rejects.toThrow(Refused)
+      await client.query(`grant ${all} to "${schema}"`)
+      await store.commit(append('g', 1))
+      await store.close()
+      await client.query(`drop owned by "${schema}"; drop role "${schema}"`)
+    })
   })
 
   itOnPostgres('land by a connection of their own after one that led to a standby', async (url) => {

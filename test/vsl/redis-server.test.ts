@@ -74,6 +74,24 @@ describe('a Redis store asks of its server', () => {
     })
   })
 
+  itOwnsRedis('and waits, once it is open, while the rights of its user are gone', async ({ url }) => {
+    const asGuest = url.replace('//', '//guest:secret@')
+    await withClient(url, async (redis) => {
+      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~*', '&*', '+@all')
+      const backend = await redisBackend({ url: asGuest })
+      await redis.acl('SETUSER', 'guest', 'resetkeys')
+      for (const call of [() => backend.commit(append('g', 0)), () => backend.head('g')]) {
+        const error = await call().catch((error) => error)
+        expect(error).toBeInstanceOf(Unavailable)
+        expect(error.message).toContain('give the user @all')
+      }
+      expect(await failed({ url: asGuest })).toBeInstanceOf(Refused)
+      await redis.acl('SETUSER', 'guest', '~*')
+      await backend.commit(append('g', 0))
+      await backend.close()
+    })
+  })
+
   it.each([
     ['appendonly no', { appendonly: false }, false],
     ['appendfsync everysec', { appendfsync: 'everysec' }, false],

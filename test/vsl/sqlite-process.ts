@@ -44,6 +44,10 @@ const orders: Readonly<Record<string, () => Promise<unknown>>> = {
     return { whenFull, afterwards: { ...(await counted()), landed: revision } }
   },
   untilRefused: () => untilRefused(),
+  async commit() {
+    await commit()
+    return { revision }
+  },
   async close() {
     await backend.close()
   },

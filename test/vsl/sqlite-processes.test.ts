@@ -110,6 +110,23 @@ describe('several processes on one SQLite file', () => {
     expect(await collect(again.feed())).toHaveLength(1)
     await again.close()
   })
+
+  it('wait, once they have it open, until they may write there again', async () => {
+    const folder = tempFolder()
+    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755)
+    const shared = join(folder, 'shared')
+    mkdirSync(shared)
+    chmodSync(shared, 0o777)
+    const stranger = start(join(shared, 'state.db'), 'nobody')
+    for (const order of ['nobody', 'open']) await told(stranger, order)
+    chmodSync(shared, 0o700)
+    expect(await told(stranger, 'commit')).toEqual({
+      code: 'unavailable',
+      message: expect.stringContaining('see to its rights'),
+    })
+    chmodSync(shared, 0o777)
+    expect(await told(stranger, 'commit')).toEqual({ revision: 1 })
+  })
 })
 
 describe('an SQLite store whose file may not grow', () => {
