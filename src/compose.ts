@@ -39,9 +39,10 @@ import { type Report, reporter, sparing, TOLD_AGAIN_MS } from './protocol/report
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
+import { type WritesWatched, withWritesWatched } from './vsl/with-writes-watched.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order, within 20 s; 10 s once in a hurry. */
-export interface ComposedRuntime extends Runtime {
+export interface ComposedRuntime extends Runtime, Pick<WritesWatched, 'checkWriting'> {
   readonly config: EffectiveConfig
   readonly store: Backend
   readonly buses: readonly Bus[]
@@ -133,7 +134,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
     const buses = await busesOf(whole, ready, onError)
     opened.unshift({ close: () => closeBuses(buses, clock), on: 'a bus', leaves: 'buses, and their subscribers' })
-    const store = options.store ?? (await openConfigured(whole, options))
+    const { store, checkWriting } = withWritesWatched(options.store ?? (await openConfigured(whole, options)), clock)
     const closeStore = () => unlessSilent(store.close(), clock)
     if (!options.store) opened.push({ close: closeStore, on: 'the store', leaves: 'the store open' }) // the last to go
     foundStore(store)
@@ -176,6 +177,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       ...runtime,
       config: whole,
       store,
+      checkWriting,
       buses,
       tools,
       layer: layer!,

@@ -9,7 +9,7 @@ import type { Route } from './route.ts'
 const READY_WITHIN_MS = 5_000
 
 /** For those who watch over the process. */
-export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Counters): readonly Route[] {
+export function healthRoutes({ store, checkWriting, behindMs }: ComposedRuntime, counters: Counters): readonly Route[] {
   const count = async (prefix: string): Promise<number> => {
     let found = 0
     const passOver = () => void found++ // a key that others have been given already is not needed to count
@@ -21,6 +21,10 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
     await store.head('project')
   }
   const answers = () => inTime(asked())
+  const isReady = async () => {
+    await asked()
+    await checkWriting().catch(unfit)
+  }
   const measured = async () => {
     await answers()
     return {
@@ -42,9 +46,9 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
     {
       method: 'GET',
       path: '/ready',
-      says: 'The store answers, in a layout that this version knows; 503 while it does not.',
+      says: 'The store answers, in a layout that this version knows, and takes what is written; 503 while it does not.',
       async handle() {
-        await answers()
+        await inTime(isReady())
         return { status: 'ready' }
       },
     },
@@ -68,8 +72,8 @@ async function inTime(answer: Promise<unknown>): Promise<void> {
     throw new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)
 }
 
-/** What must not be used as it is, as after an update by a newer version, takes nothing more from this process: it is as good as away. */
-function unfit(error: unknown): never {
+/** A store that must not be used as it is, as after an update by a newer version, takes nothing more from this process: it is as good as away. */
+export function unfit(error: unknown): never {
   throw error instanceof Refused ? new Unavailable('the store', error.message, { cause: error }) : error
 }
 

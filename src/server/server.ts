@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
-import { Closed, NotFound } from '../protocol/errors.ts'
+import { Closed, NotFound, Refused } from '../protocol/errors.ts'
 import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { bodyOf, checkQuery } from './check-request.ts'
@@ -12,7 +12,7 @@ import { counters } from './counters.ts'
 import type { Door } from './door.ts'
 import { driftRoutes } from './drift.ts'
 import { eventRoutes } from './events.ts'
-import { healthRoutes } from './health.ts'
+import { healthRoutes, unfit } from './health.ts'
 import { integrationRoutes } from './integration.ts'
 import { hasHead, methodsAt, noMethod } from './methods.ts'
 import { notHttp } from './not-http.ts'
@@ -70,6 +70,17 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     if (problem.status === 500 || isNews) onError(error)
     if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
     return problemTo(reply, problem)
+  }
+  /** What was refused because the store takes nothing is no matter of who asked. */
+  const blamed = async (error: unknown): Promise<unknown> => {
+    if (!(error instanceof Refused)) return error
+    return runtime
+      .checkWriting()
+      .catch(unfit)
+      .then(
+        () => error,
+        (why) => why,
+      )
   }
   const { default: fastify } = await import('fastify')
   const app = fastify({
@@ -132,7 +143,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     reply.header('allow', allowed.join(', '))
     throw noMethod(request, allowed)
   })
-  for (const route of [...routes, document]) register(app, route, door, answered)
+  for (const route of [...routes, document]) register(app, route, { door, answered, blamed })
 
   await app.ready()
   const sockets = await openSockets(runtime, app.server, { path: '/events', door, graceMs, onError })
@@ -167,7 +178,14 @@ const problemTo = (reply: FastifyReply, problem: ProblemDocument): FastifyReply 
 
 type Answered = (error: unknown, problem: ProblemDocument, reply: FastifyReply) => FastifyReply
 
-function register(app: FastifyInstance, route: Route, door: Door, answered: Answered): void {
+/** What all routes share. */
+interface Desk {
+  readonly door: Door
+  readonly answered: Answered
+  readonly blamed: (error: unknown) => Promise<unknown>
+}
+
+function register(app: FastifyInstance, route: Route, { door, answered, blamed }: Desk): void {
   app.route({
     method: route.method,
     url: route.path,
@@ -180,7 +198,10 @@ function register(app: FastifyInstance, route: Route, door: Door, answered: Answ
       checkQuery(request.query as object, Object.keys(route.query ?? {}))
       if (route.body) request.body = bodyOf(request.body, route.body)
       reply.code(route.status ?? 200).header('cache-control', 'no-store')
-      return route.handle(request as Request, reply).catch((error) => answered(error, problemOf(error), reply))
+      return route.handle(request as Request, reply).catch(async (given) => {
+        const error = await blamed(given)
+        return answered(error, problemOf(error), reply)
+      })
     },
   })
 }

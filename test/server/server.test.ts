@@ -999,6 +999,37 @@ describe('for those who watch', () => {
     expect(heard).toEqual([full, full])
   })
 
+  it('is not ready while the store answers and takes nothing that is written', async () => {
+    const store = memoryBackend()
+    let isFull = false
+    const written: string[] = []
+    const unlessFull = () => {
+      if (isFull) throw new Unavailable('the store', 'there is no room for more')
+    }
+    const commit: Backend['commit'] = async (write) => {
+      unlessFull()
+      await store.commit(write)
+    }
+    const set: Backend['set'] = async (key, value) => {
+      unlessFull()
+      written.push(key)
+      await store.set(key, value)
+    }
+    const { ask } = await serving({}, {}, { store: { ...store, commit, set }, onError: () => undefined })
+    const ready = async () => (await ask('GET', '/ready')).status
+    isFull = true
+    expect(await ready()).toBe(200) // nobody has written yet, and looking writes nothing
+    expect((await ask('POST', '/runs', flowOf({ greet: {} }))).status).toBe(503)
+    expect(await ask('GET', '/ready')).toMatchObject({
+      status: 503,
+      body: { detail: expect.stringContaining('there is no room') },
+    })
+    expect([await ready(), (await ask('GET', '/confirms')).status]).toEqual([503, 200])
+    isFull = false
+    expect([await ready(), await ready(), written.length]).toEqual([200, 200, 1])
+    expect(await store.get(written[0]!)).toBeUndefined()
+  })
+
   it('counts what was asked', async () => {
     const { ask, url, runtime } = await serving({}, { bus: ['memory:'] })
     await ask('GET', '/psg/plans/absent')
@@ -1059,6 +1090,10 @@ describe('for those who watch', () => {
     newer.exec('PRAGMA user_version = 7')
     newer.close()
     expect(await ask('GET', '/ready')).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable', detail: expect.stringContaining('start it again with that version') },
+    })
+    expect(await ask('POST', '/runs', flowOf({ greet: {} }))).toMatchObject({
       status: 503,
       body: { code: 'unavailable', detail: expect.stringContaining('start it again with that version') },
     })
