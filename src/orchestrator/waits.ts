@@ -97,8 +97,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
     const { purpose, due, target } = node.data
     if (purpose === 'timeout') until.set(target, due)
     else timed.add(target)
-    if (purpose === 'retry' || purpose === 'wait')
-      waits.push({ what: `the ${purpose === 'retry' ? 'next attempt at' : 'time'} ${due}`, due: Date.parse(due) })
+    if (purpose === 'retry' || purpose === 'wait') waits.push(waitForTime(graph, purpose, due))
   }
   for (const action of ofKind(nodes, 'action'))
     if (!timed.has(action.id) && !isAskedAbout(graph, action, timed))
@@ -136,6 +135,17 @@ function waitForAnswer(graph: ProjectGraph, confirm: Node<'confirm'>): OwnWait {
   }
 }
 
+/** Nobody may have taken in that a time has come. */
+const isOver = ({ clock }: ProjectGraph, due: string): boolean => Date.parse(due) <= clock.now()
+
+function waitForTime(graph: ProjectGraph, purpose: 'retry' | 'wait', due: string): OwnWait {
+  const [next, ready] =
+    purpose === 'retry'
+      ? [`the next attempt at ${due}`, `the next attempt, due since ${due}`]
+      : [`the time ${due}`, `the time ${due}, which has come`]
+  return { what: isOver(graph, due) ? ready : next, due: Date.parse(due) }
+}
+
 function waitOf(
   graph: ProjectGraph,
   plan: string,
@@ -152,9 +162,10 @@ function waitOf(
   const { signal } = boundTo(graph, plan, action.data)?.params ?? {}
   if (typeof signal !== 'string') return [{ what: `the step “${step}”` }]
   // It was given already, and lies there: who is told to give it again would have it done twice.
-  return openSignals({ graph, plan }).has(signal)
-    ? [{ what: `a worker to take in the signal ${signal}` }]
-    : [{ what: `the signal ${signal}${until === undefined ? '' : ` until ${until}`}`, signal }]
+  if (openSignals({ graph, plan }).has(signal)) return [{ what: `a worker to take in the signal ${signal}` }]
+  if (until === undefined) return [{ what: `the signal ${signal}`, signal }]
+  if (isOver(graph, until)) return [{ what: `a worker to take in that the signal ${signal} did not come by ${until}` }]
+  return [{ what: `the signal ${signal} until ${until}`, signal }]
 }
 
 /** How an action is carried out: as its step's binding says, or as the session does for a word before or after the step. */

@@ -3,6 +3,7 @@ import type { Question } from '../../src/orchestrator/questions.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
 import type { Binding } from '../../src/psg/change.ts'
+import { openProject } from '../../src/psg/project.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { collect } from '../contracts/backend/given.ts'
 import { flowOf } from '../support/flows.ts'
@@ -162,6 +163,32 @@ describe('a wait for a signal with a timeout', () => {
     const [[key]] = (await timersIn(store)) as [[string, unknown]]
     const due = key.split('/')[1]
     expect(waitsOf(graph, run.plan_id)).toEqual([{ what: `the signal paid until ${due}`, signal: 'paid' }])
+  })
+
+  it.each([
+    [
+      'a wait for a signal',
+      { paid: { binding: { action_type: 'wait', params: { signal: 'paid' }, timeout_ms: MINUTE } } },
+      /^a worker to take in that the signal paid did not come by 2/,
+    ],
+    [
+      'a wait for a time',
+      { paid: { binding: { action_type: 'wait', params: { ms: MINUTE } } } },
+      /^the time 2.*Z, which has come$/,
+    ],
+    ['the next attempt', { boom: {} }, /^the next attempt, due since 2/],
+  ])('does not say of %s that it is still to come when it is not, and nobody works', async (_, steps, says) => {
+    const { clock, store, start } = world({ boom: () => Promise.reject(new Error('not yet')) })
+    const runtime = await start()
+    const retry = { strategy: 'fixed', max_attempts: 5, delay_ms: MINUTE } as const
+    const run = await runtime.submit({ ...flowOf(steps), options: { retry } })
+    await until(clock, () => run.phase === 'waiting')
+    runtime.die()
+    await clock.advance(MINUTE)
+    const project = await openProject(store, { clock })
+    const [wait] = waitsOf(await project.context(run.context_id), run.plan_id)
+    expect(wait!.what).toMatch(says)
+    expect(wait!.signal).toBeUndefined()
   })
 
   it('says so too where a person was asked first', async () => {
