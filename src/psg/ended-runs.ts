@@ -2,7 +2,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node, Parent, Run } from './change.ts'
-import { endIn, endOf, idIn } from './indexes.ts'
+import { endIn, endOf, INDEX, idIn } from './indexes.ts'
 import { ofKind } from './node.ts'
 import { caughtUp, type Project } from './project.ts'
 
@@ -26,7 +26,7 @@ export interface EndedRun {
 
 export interface EndedOptions {
   readonly status?: string | undefined
-  /** The id of a run: only those that ended before it. */
+  /** The id of a run, or its place: only those that ended before it. */
   readonly after?: string | undefined
   /** Called before each row, also of what is then passed over. */
   readonly onLook?: () => void
@@ -36,7 +36,7 @@ export interface EndedOptions {
 export async function* endedRuns(project: Project, options: EndedOptions = {}): AsyncIterable<EndedRun> {
   const { status, after, onLook } = options
   const from = after === undefined ? {} : { after: await rowOf(project, after) }
-  for await (const [key, row] of project.store.scan('ended/', from)) {
+  for await (const [key, row] of project.store.scan(ROWS, from)) {
     onLook?.()
     const end = endIn(row)
     if (status !== undefined && end !== undefined && end !== status) continue
@@ -46,7 +46,13 @@ export async function* endedRuns(project: Project, options: EndedOptions = {}): 
   }
 }
 
+/** Where a run stands in this order; good also once it was removed. */
+export const placeOf = ({ ended_at = '', run_id }: EndedRun): string => INDEX.ended(ended_at, run_id).slice(ROWS.length)
+export const isPlace = (after: string): boolean => /^[0-9a-f]{11}\/[^/]+$/.test(after)
+const ROWS = 'ended/'
+
 async function rowOf(project: Project, run: string): Promise<string> {
+  if (isPlace(run)) return `${ROWS}${run}`
   const row = endOf((await find(project, run))?.run)
   if (row !== undefined) return row
   throw new InvalidInput('query', [

@@ -6,7 +6,7 @@ import type { Flow } from '../orchestrator/submit.ts'
 import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
-import { endedRuns } from '../psg/ended-runs.ts'
+import { endedRuns, isPlace, placeOf } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { goneOf } from './gone.ts'
 import { behind, choiceOf, countOf, flagOf, limitOf, type Route, TEXT, textOf } from './route.ts'
@@ -217,7 +217,7 @@ interface Wanted {
 }
 
 async function endedPage(runtime: ComposedRuntime, { status, after, limit, signal }: Wanted) {
-  const from = after === undefined ? undefined : (await runtime.get(after)).run_id
+  const from = after === undefined || isPlace(after) ? after : (await runtime.get(after)).run_id
   const onLook = () => {
     if (signal.aborted) throw new Closed('what asked for the runs')
   }
@@ -225,7 +225,7 @@ async function endedPage(runtime: ComposedRuntime, { status, after, limit, signa
   let next: string | undefined
   for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
     if (runs.push(toldEnded(run)) < limit) continue
-    next = run.run_id
+    next = placeOf(run) // the run itself may be removed before the next page
     break
   }
   return { runs, next }

@@ -501,6 +501,17 @@ describe('runs', () => {
     expect(await listed('?phase=ended')).toEqual({ plans: [ended.plan.plan_id] })
   })
 
+  it('that have ended are listed to the end, also if the last one of a page is removed before the next', async () => {
+    const { ask, runtime } = await serving()
+    for (const step of ['greet', 'one']) await (await runtime.submit(flowOf({ [step]: {} }))).result()
+    const { next } = (await ask('GET', '/runs?phase=ended&limit=1')).body as Page
+    const before = new Date(systemClock.now() + 60_000).toISOString()
+    await expect.poll(async () => (await runtime.trim({ before })).behind).toEqual([]) // the server's own listeners are told first
+    expect(await ask('GET', `/runs?phase=ended&after=${next}`)).toMatchObject({ status: 200, body: { runs: [] } })
+    for (const absent of ['absent', 'a/b'])
+      expect((await ask('GET', `/runs?phase=ended&after=${absent}`)).status).toBe(404)
+  })
+
   it('that have ended are listed too, the last one first, by status and page by page', async () => {
     const { ask, runtime } = await serving()
     const binding = { action_type: 'wait', params: { signal: 'go' } } as const
