@@ -17,7 +17,10 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       dryRun,
       signal: io.signal,
       ...(forget && { forget }),
-      onProgress: ({ contexts }) => io.progress(`${counted(contexts.length, 'context')} so far`),
+      onProgress: ({ contexts }, looked) =>
+        io.progress(
+          `${counted(looked, 'context')} looked at, ${contexts.length} ${dryRun ? 'to be taken' : 'taken'} away`,
+        ),
     })
     const { contexts, behind, unreadable, blobs } = trimmed
     io.result(trimmed, () =>

@@ -25,7 +25,8 @@ import type { EndedBefore } from './without-ended.ts'
 export interface TrimOptions extends EndedBefore {
   /** Only looks, and answers with what would be taken away. */
   readonly dryRun?: boolean
-  readonly onProgress?: (soFar: Trimmed) => void
+  /** Also told how many contexts have been looked at. */
+  readonly onProgress?: (soFar: Trimmed, looked: number) => void
   readonly clock?: Clock
 }
 
@@ -61,6 +62,8 @@ export async function trim(store: Backend, options: TrimOptions): Promise<Trimme
     blobs,
   })
 
+  let looked = 0
+
   if (!dryRun) await takeOut(store, forget.map(positionKey))
   for (const some of inParts([...candidates], AT_ONCE)) {
     const due: Doomed[] = []
@@ -75,7 +78,8 @@ export async function trim(store: Backend, options: TrimOptions): Promise<Trimme
     }
     if (dryRun) contexts.push(...due.map(({ graph }) => graph))
     else for await (const gone of takeAway(store, due, clock, options)) contexts.push(gone)
-    onProgress?.(soFar())
+    looked += some.length
+    onProgress?.(soFar(), looked)
   }
   return soFar(dryRun ? 0 : await sweepBlobs(store, clock, options.signal))
 }

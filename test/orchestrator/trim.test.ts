@@ -621,13 +621,13 @@ describe('a store that is trimmed', () => {
     const stopped = trim(store, {
       ...SOON,
       signal: stop.signal,
-      onProgress({ contexts }) {
-        told.push(contexts.length)
+      onProgress({ contexts }, looked) {
+        told.push(contexts.length, looked)
         stop.abort(new Error('enough'))
       },
     })
     await expect(stopped).rejects.toThrow('enough')
-    expect(told).toEqual([100])
+    expect(told).toEqual([100, 100])
     expect((await trimmed(store)).contexts).toHaveLength(1)
   })
 
