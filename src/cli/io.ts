@@ -133,19 +133,22 @@ function inOneRow(line: string, columns = Number.POSITIVE_INFINITY): string {
 /** Others' words stay in the line that they are shown in: with line ends in them, a title or a reason could put lines of its own among ours. */
 export const unbroken = (text: string): string => text.replaceAll(/[\r\n]\s*/g, ' ')
 
-/** Rows in columns that are as wide as they need to be. */
+/** Rows in columns that are as wide as they need to be. A cell that is very long puts only its own row out of them. */
 export function table(given: readonly (readonly string[])[]): string {
   const rows = given.map((row) => row.map(unbroken))
-  const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, widthOf(cell))), [])
+  const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, usualOf(cell))), [])
   return rows
     .map((row) =>
       row
-        .map((cell, i) => cell + ' '.repeat(widths[i]! - widthOf(cell)))
+        .map((cell, i) => cell + ' '.repeat(Math.max(0, widths[i]! - widthOf(cell))))
         .join('  ')
         .trimEnd(),
     )
     .join('\n')
 }
+
+const WIDEST = 60
+const usualOf = (cell: string): number => (widthOf(cell) > WIDEST ? 0 : widthOf(cell))
 
 /** How many columns of a terminal a text takes: most of East Asia and emoji take two a character, what combines takes none. */
 const widthOf = (text: string): number =>

@@ -1175,6 +1175,15 @@ describe('the rest', { timeout: PATIENT }, () => {
     expect(table(rows).split('\n')).toEqual(['ab    |', '計画  |', 'ｶﾅ    |', 'e\u0301e    |', '😀    |'])
   })
 
+  it('keeps the columns of all other rows where one cell is very long', () => {
+    const long = 'x'.repeat(200)
+    const rows = [
+      ['a', 'revision 1', 'now'],
+      [long, 'revision 10', 'now'],
+    ]
+    expect(table(rows).split('\n')).toEqual(['a  revision 1   now', `${long}  revision 10  now`])
+  })
+
   it('helps with an example, and ends well', async () => {
     const helped = await mplp(tempFolder(), ['run', '--help'])
     expect(helped).toMatchObject({ code: 0, err: '' })
