@@ -39,8 +39,12 @@ export async function beginGroup(redis: Redis, key: string, group: string, point
  * One member of a group. What it was given and has not acknowledged stays with it over a broken connection and, under the same name, over its own
  * restart; what a dead member held is claimed. Returns how to leave.
  */
-export function readInGroup(of: GroupMember, { match, queue, signal, report, fail }: Feeding): () => Promise<void> {
+export function readInGroup(
+  of: GroupMember,
+  { match, queue, settled, signal, report, fail }: Feeding,
+): () => Promise<void> {
   const { link, main, reader, key, group, member, claimAfterMs, clock } = of
+  const atOnce = Math.min(PAGE, settled.limit) // what is read is kept from the others, be it handled soon or not
   const inHand = new Set<string>()
   const handled = new Set<string>() // and not yet acknowledged
   const left = new AbortController() // until then a handler may have something in hand, also when no more is read
@@ -102,15 +106,15 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   }
 
   const readOwn = async (from: string) =>
-    pageOf(await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'STREAMS', key, from))
+    pageOf(await reader.xreadgroup('GROUP', group, member, 'COUNT', atOnce, 'STREAMS', key, from))
   const readNew = async () => {
-    const [lost, page] = (await reader.eval(READ_NEW, 1, key, group, member, PAGE)) as [number, readonly RawEntry[]]
+    const [lost, page] = (await reader.eval(READ_NEW, 1, key, group, member, atOnce)) as [number, readonly RawEntry[]]
     tellTrimmed(lost, 'before it read them')
     return page
   }
   const waitForNew = () =>
     reader
-      .xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'BLOCK', BLOCK_MS, 'STREAMS', key, '>')
+      .xreadgroup('GROUP', group, member, 'COUNT', atOnce, 'BLOCK', BLOCK_MS, 'STREAMS', key, '>')
       .then(pageOf, (error): readonly RawEntry[] => {
         if (replyCode(error) !== 'UNBLOCKED') throw error
         return [] // the stream is gone, or the server has become a replica: who asks again is told which
@@ -142,7 +146,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     for (let from = '-'; ; ) {
       await queue.room() // what cannot be handled soon is better claimed by somebody else
       if (signal.aborted) return
-      const reply = await main.eval(CLAIM, 1, key, group, member, claimAfterMs, from, PAGE)
+      const reply = await main.eval(CLAIM, 1, key, group, member, claimAfterMs, from, atOnce)
       const [page, gone, last] = reply as [readonly RawEntry[], number, string | undefined]
       tellTrimmed(gone, IN_HAND)
       await takeAll(page)

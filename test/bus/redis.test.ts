@@ -268,14 +268,26 @@ describe('bus/redis', () => {
         got.push(d.revision)
         return busy
       }
-      await bus.subscribe({}, handler, { group: 'g', limit: 1 })
-      await bus.publish(series(1, 20))
-      await until(() => got.length === 1)
+      await bus.subscribe({}, handler, { group: 'g', limit: 2 })
+      await bus.publish(series(1, 4)) // one in hand, two that wait, one without room
+      await until(async () => (await pending(redis, key, 'g')) === 4)
       for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
       await sleeps(40)
       finish()
       await until(async () => (await pending(redis, key, 'g')) === 0)
-      expect(got).toEqual(series(1, 20).map((d) => d.revision))
+      expect(got).toEqual([1, 2, 3, 4])
+    })
+  })
+
+  itOnRedis('keeps from the others of a group no more than may wait for it', async (url) => {
+    await withBus({ url }, async (bus) => {
+      let begun = 0
+      await bus.subscribe({}, () => new Promise<void>(() => begun++), { group: 'g', limit: 1 })
+      await bus.publish(series(1, 50))
+      await until(() => begun === 1)
+      const got: number[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
+      await until(() => got.length === 48)
     })
   })
 
