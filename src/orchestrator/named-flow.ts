@@ -156,8 +156,8 @@ function resolved(
       ...(first.size > 0 && { dependencies: [...first] }),
     })
   }
-  if (problems.length === 0) problems.push(...circles(steps, [...ids.keys()]))
-  if (problems.length > 0) throw new InvalidInput('flow', problems)
+  const wrong = problems.length > 0 ? problems : circles(steps, [...ids.keys()])
+  if (wrong.length > 0) throw new InvalidInput('flow', wrong)
   const bound = Object.fromEntries([...ofRoles].map(([role, { spec }]) => [role, spec]))
   return { steps, bound: { ...(ofRoles.size > 0 && { roles: bound }), steps: ofSteps } }
 }

@@ -42,7 +42,8 @@ export function openSession(
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
   checkCollab(collab, plan, wrong)
   const seats = collab.participants.flatMap((participant, i) => seatOf(participant, i, role, wrong))
-  if (seats.length === collab.participants.length) problems.push(...seatProblems(seats, plan.steps))
+  if (seats.length === collab.participants.length)
+    for (const unseated of seatProblems(seats, plan.steps)) problems.push(unseated)
   const coordinator = asked.coordinator ?? collab.participants[0]!.participant_id
   if (!collab.participants.some(({ participant_id }) => participant_id === coordinator))
     wrong('session.coordinator', 'reference.resolves', 'is no participant', coordinator)

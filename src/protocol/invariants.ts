@@ -117,7 +117,7 @@ export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
 
 function collect(invariant: Invariant, subjects: Subjects, options: CheckOptions, into: Breach[]): void {
   if ('events' in invariant) {
-    into.push(...eventBreaches(invariant, subjects.events ?? []))
+    for (const breach of eventBreaches(invariant, subjects.events ?? [])) into.push(breach) // there may be more than a call takes arguments
     return
   }
   const { id, scope } = invariant

@@ -33,7 +33,7 @@ export async function verifyProject(
 ): Promise<Verified> {
   const findings: Finding[] = []
   const { contexts, strays } = await eachGraph(store, project, options, async (graph, rows) => {
-    findings.push(...(await verifyGraph(store, graph, rows)))
+    for (const finding of await verifyGraph(store, graph, rows)) findings.push(finding) // there may be more than a call takes arguments
   })
   return { contexts, findings: [...findings, ...without(strays, findings).map(findingOf)] }
 }
@@ -58,8 +58,8 @@ export async function reindexProject(store: Backend, project: string, options: V
   const mended: Finding[] = []
   const { contexts, strays } = await eachGraph(store, project, options, async (graph, rows) => {
     const done = await reindexGraph(store, graph, rows)
-    findings.push(...done.findings)
-    mended.push(...done.mended)
+    for (const finding of done.findings) findings.push(finding)
+    for (const finding of done.mended) mended.push(finding)
   })
   const left = without(strays, [...findings, ...mended])
   if (left.length > 0) {

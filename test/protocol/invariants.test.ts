@@ -220,6 +220,11 @@ it('lists in its enums what the protocol lists', () => {
   expect(Object.fromEntries(rules)).toEqual({ ...Object.fromEntries(facts), sa_context_must_be_active: 'enum(active)' })
 })
 
+it('finds what is wrong with each of very many events', () => {
+  const events = Array.from({ length: 140_000 }, () => ({ event_type: 'MAPBroadcastSent' }))
+  expect(checkInvariants(mapInvariants, { events })).toHaveLength(140_000)
+})
+
 describe('an absent path', () => {
   const without = (subjects: Subjects, path: string) => spoiled(subjects, path, undefined)
   const ids = (subjects: Subjects, absent: 'skip' | 'breach') =>
