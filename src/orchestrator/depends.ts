@@ -34,13 +34,17 @@ export function unheld<D extends Dependence>(steps: readonly Step[], asked: read
   const waits = waitsOf(steps)
   const isCircular = new Set(circular)
   const askedOf = new Map<string, D[]>()
-  for (const one of asked) if (!isCircular.has(places.get(one.step)!)) append(askedOf, one.on, one)
-  const sources = [...askedOf]
   const wrong: D[] = []
+  for (const one of asked) {
+    if (isCircular.has(places.get(one.step)!)) continue
+    if (places.has(one.on)) append(askedOf, one.on, one)
+    else wrong.push(one)
+  }
+  const sources = [...askedOf]
   for (let from = 0; from < sources.length; from += AT_ONCE) {
     const group = sources.slice(from, from + AT_ONCE)
     const bits = new Int32Array(steps.length)
-    for (const [i, [on]] of group.entries()) if (places.has(on)) bits[places.get(on)!] = 1 << i
+    for (const [i, [on]] of group.entries()) bits[places.get(on)!] = 1 << i
     const found = new Int32Array(steps.length)
     for (const at of order) for (const on of waits[at]!) found[at]! |= found[on]! | bits[on]!
     for (const [i, [, ones]] of group.entries())
