@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from 'commander'
 import { InvalidInput, MplpError, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
+import { firstOf } from '../protocol/first-of.ts'
 import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
@@ -105,7 +106,7 @@ function forPrograms(error: unknown, message: string): object {
     message,
     retryable,
     ...(error instanceof InvalidInput && { problems: error.problems }),
-    ...(error instanceof RuleViolation && { violations: error.violations }),
+    ...(error instanceof RuleViolation && { violations: firstOf(error.violations) }),
   }
 }
 

@@ -1,4 +1,5 @@
 import { InvalidInput, NotFound, type Problem, RuleViolation } from '../protocol/errors.ts'
+import { firstOf } from '../protocol/first-of.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { type DocumentKind, takeApart } from '../psg/document.ts'
@@ -82,9 +83,10 @@ function problemsOf(error: unknown): readonly Problem[] | undefined {
   if (error instanceof InvalidInput) return error.problems
   if (error instanceof NotFound) return [{ path: error.what, rule: 'reference.resolves', message: error.message }]
   if (!(error instanceof RuleViolation)) return undefined
-  return error.violations.map(({ rule, node, path, message }) => {
+  const all = error.violations.map(({ rule, node, path, message }) => {
     return { path: path === '' ? node : `${node}.${path}`, rule, message }
   })
+  return firstOf(all)
 }
 
 /** What adds the documents that are not there yet. */

@@ -1,4 +1,5 @@
 import type { Approvers } from './approvers.ts'
+import { countOf, firstOf } from './first-of.ts'
 import type { Digest, Json } from './json.ts'
 
 /** Every code that we throw. */
@@ -39,15 +40,17 @@ export interface Problem {
   readonly found?: string
 }
 
-/** The input does not fit. Fix what `problems` names; nothing was done. */
+/** The input does not fit. Fix what `problems` names; nothing was done. Of very many the last one, `more`, says how many there are beside them. */
 export class InvalidInput extends MplpError {
   readonly code = 'invalid_input'
   readonly subject: string
   readonly problems: readonly Problem[]
   constructor(subject: string, problems: readonly Problem[], options?: ErrorOptions) {
-    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || 'it'} ${p.message}`))}`, options)
+    const told = firstOf(problems)
+    const lines = told.map((p) => `${p.path || 'it'} ${p.message}`)
+    super(`${subject} is not valid: ${listed(lines, countOf(told))}`, options)
     this.subject = subject
-    this.problems = problems
+    this.problems = told
   }
 }
 
@@ -266,5 +269,5 @@ export class StaleFile extends MplpError {
 }
 
 const LISTED = 5
-const listed = (lines: readonly string[]): string =>
-  lines.length <= LISTED ? lines.join('; ') : `${lines.slice(0, LISTED).join('; ')}; and ${lines.length - LISTED} more`
+const listed = (lines: readonly string[], count = lines.length): string =>
+  lines.length <= LISTED ? lines.join('; ') : `${lines.slice(0, LISTED).join('; ')}; and ${count - LISTED} more`

@@ -1,5 +1,6 @@
 import type { FastifyError } from 'fastify'
-import { InvalidInput, MplpError, RuleViolation } from '../protocol/errors.ts'
+import { InvalidInput, MplpError, type Problem, RuleViolation, type Violation } from '../protocol/errors.ts'
+import { firstOf } from '../protocol/first-of.ts'
 
 /** What went wrong, as RFC 9457 has it: `code` is ours, `problems` and `violations` name path and rule. */
 export interface ProblemDocument {
@@ -9,7 +10,7 @@ export interface ProblemDocument {
   readonly code: string
   readonly detail?: string
   readonly problems?: InvalidInput['problems']
-  readonly violations?: RuleViolation['violations']
+  readonly violations?: readonly (Violation | Problem)[]
 }
 
 /** Refused at the door: no token, or one that does not allow it. */
@@ -35,7 +36,7 @@ export function problemOf(error: unknown): ProblemDocument {
     code: error.code,
     detail: error.message,
     ...(error instanceof InvalidInput && { problems: error.problems }),
-    ...(error instanceof RuleViolation && { violations: error.violations }),
+    ...(error instanceof RuleViolation && { violations: firstOf(error.violations) }),
   }
 }
 

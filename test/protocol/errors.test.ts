@@ -2,6 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import * as errors from '../../src/protocol/errors.ts'
+import { under } from '../../src/protocol/under.ts'
+import { problemOf } from '../../src/server/problem.ts'
 
 const root = join(import.meta.dirname, '../..')
 const page = readFileSync(join(root, 'docs/errors.md'), 'utf8')
@@ -98,6 +100,39 @@ describe('an error', () => {
   it('says the first problems and how many more there are', () => {
     expect(error.message).toBe('plan is not valid: it is odd; p1 is odd; p2 is odd; p3 is odd; p4 is odd; and 2 more')
     expect(error.problems).toHaveLength(7)
+  })
+
+  const odd = (path: string) => ({ path, rule: 'type', message: 'is odd' })
+  const many = Array.from({ length: 300_000 }, (_, n) => odd(`p${n}`))
+
+  it('names the first problems of very many, and says how many more there are, however often it is told anew', () => {
+    const told = new errors.InvalidInput('flow', many)
+    expect(told.problems.slice(0, 99)).toEqual(many.slice(0, 99))
+    const more = { path: '', rule: 'more', message: 'is wrong in 299901 more places', found: '299901' }
+    expect(told.problems.slice(99)).toEqual([more])
+    expect(told.message).toMatch(/; and 299995 more$/)
+    const again = new errors.InvalidInput('flow', under('flow', told.problems))
+    expect(again.problems).toHaveLength(100)
+    expect(again.message).toMatch(/; and 299995 more$/)
+    expect(new errors.InvalidInput('flow', many.slice(0, 100)).problems).toEqual(many.slice(0, 100))
+  })
+
+  it('does not tell a long name for each of what is wrong below it', () => {
+    const name = 'n'.repeat(70_000)
+    const told = new errors.InvalidInput('flow', [odd(`${name}.a`), odd(`${name}.b`), odd(`${name}.c`)])
+    expect(told.problems.map(({ path, rule }) => [path, rule])).toEqual([
+      [`${name}.a`, 'type'],
+      ['', 'more'],
+    ])
+    expect(told.message).toBe(`flow is not valid: ${name}.a is odd; it is wrong in 2 more places`)
+  })
+
+  it('breaks as many rules as it may: only who is told from outside gets the first of them', () => {
+    const violations = many.map((one) => ({ ...one, node: 'n' }))
+    const error = new errors.RuleViolation('g', violations)
+    expect(error.violations).toHaveLength(300_000)
+    expect(problemOf(error).violations).toHaveLength(100)
+    expect(problemOf(error).violations?.at(-1)).toMatchObject({ rule: 'more', found: '299901' })
   })
 
   it('says why an outcome is unknown, where that is known, however often it was handed on', () => {
