@@ -81,25 +81,47 @@ export function checkAllTexts(files: PackFiles, found: Found): void {
   for (const [path, bytes] of files) {
     if (/json$/.test(path) && !isUtf8(bytes)) found('layout.utf8', path, 'is not UTF-8: readers would not agree')
     const text = bytes.toString('utf8')
-    if (path.endsWith('.ndjson'))
-      for (const [i, line] of text.split('\n').entries()) checkNames(line, `${path}:${i + 1}`, found)
+    if (path.endsWith('.ndjson')) checkLines(text, path, found)
     else if (path.endsWith('.json')) checkNames(text, path, found)
   }
 }
 
-/** A text that is no JSON is another's finding. */
-export function checkNames(text: string, at: string, found: Found): void {
-  const name = parsed(text) === undefined ? undefined : repeatedName(text)
-  if (name !== undefined)
-    found('layout.twice', at, `has an object with two values for ${name.slice(0, 80)}: readers would not agree`)
+/** To find out that a text is no JSON takes longer than to read it. */
+const MOST_BROKEN = 1_000
+
+function checkLines(text: string, path: string, found: Found): void {
+  let broken = 0
+  for (const [line, at] of linesIn(text)) {
+    if (checkNames(line, `${path}:${at}`, found)) continue
+    if (++broken > MOST_BROKEN) return found('layout.json', path, `is not JSON in more than ${MOST_BROKEN} lines`)
+  }
 }
 
-/** Every line of the timeline that holds something, as far as it is JSON, with its number; `undefined` when there is no timeline. */
-export function timelineIn(
-  files: PackFiles,
-): readonly (readonly [line: number, event: Json | undefined])[] | undefined {
-  const lines = files.get(TIMELINE)?.toString('utf8').split('\n')
-  return lines?.flatMap((line, i) => (line.trim() === '' ? [] : [[i + 1, parsed(line)] as const]))
+/** A text that is no JSON is another's finding: of one that seems to have a name twice it is told by `false`. */
+export function checkNames(text: string, at: string, found: Found): boolean {
+  const name = repeatedName(text)
+  if (name === undefined) return true
+  const isJson = parsed(text) !== undefined
+  if (isJson)
+    found('layout.twice', at, `has an object with two values for ${name.slice(0, 80)}: readers would not agree`)
+  return isJson
+}
+
+/** Every line of the timeline that holds something, as far as it is JSON, with its number. */
+export function* timelineIn(files: PackFiles): Iterable<readonly [event: Json | undefined, number: number]> {
+  for (const [line, number] of linesIn(files.get(TIMELINE)?.toString('utf8') ?? ''))
+    if (line.trim() !== '') yield [parsed(line), number]
+}
+
+/** The lines that are not empty, one after the other: there may be fifty million that are. */
+export function* linesIn(text: string): Iterable<readonly [line: string, number: number]> {
+  let number = 1
+  for (let at = 0; at < text.length; number++) {
+    const end = text.indexOf('\n', at)
+    const next = end < 0 ? text.length : end
+    if (next > at) yield [text.slice(at, next), number]
+    at = next + 1
+  }
 }
 
 export function parsed(line: string): Json | undefined {

@@ -1,6 +1,6 @@
 /**
  * The first name that an object in a JSON text has twice. `JSON.parse` takes the last of them and other readers the first, so that one file tells
- * two stories. The text must be JSON.
+ * two stories. Of what is no JSON it says anything, or nothing.
  */
 export function repeatedName(text: string): string | undefined {
   const open: (Set<string> | undefined)[] = [] // the names so far of each object that has begun; an array has none
@@ -26,7 +26,7 @@ export function repeatedName(text: string): string | undefined {
         const end = endOfString(text, i)
         const names = open.at(-1)
         if (isName && names) {
-          const name = JSON.parse(text.slice(i, end + 1)) as string // "a" and "\u0061" are one name
+          const name = unescaped(text.slice(i + 1, end))
           if (names.has(name)) return name
           names.add(name)
         }
@@ -40,6 +40,16 @@ export function repeatedName(text: string): string | undefined {
 
 function endOfString(text: string, start: number): number {
   let at = start + 1
-  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
   return at
+}
+
+/** "a" and "\u0061" are one name. */
+function unescaped(name: string): string {
+  if (!name.includes('\\')) return name
+  try {
+    return JSON.parse(`"${name}"`)
+  } catch {
+    return name // the text is no JSON
+  }
 }

@@ -9,12 +9,13 @@ import {
   INTEGRITY,
   isFolder,
   jsonIn,
+  linesIn,
   type PackFiles,
   readPack,
 } from './pack-files.ts'
 import { checkArtifacts } from './verify-artifacts.ts'
 import { checkPointers } from './verify-pointers.ts'
-import { checkTimeline } from './verify-timeline.ts'
+import { checkTimeline, hasEvents } from './verify-timeline.ts'
 
 export interface PackFinding {
   readonly rule: string
@@ -38,26 +39,29 @@ const MOST_FINDINGS = 200
 export async function verifyPack(folder: string): Promise<PackVerdict> {
   checkFolder(folder)
   const findings: PackFinding[] = []
-  let more = 0
-  const found: Found = (rule, path, message) => {
-    if (findings.length < MOST_FINDINGS) findings.push({ rule, path, message })
-    else more++
+  const isFull = () => findings.length === MOST_FINDINGS
+  let hasMore = false
+  const noted: Found = (rule, path, message) => {
+    if (isFull()) hasMore = true
+    else findings.push({ rule, path, message })
+  }
+  const found: Found = (...finding) => {
+    const wasFull = isFull()
+    noted(...finding)
+    if (wasFull) throw new Enough()
   }
   const isRun = await isFolder(join(folder, 'pack'))
-  const files = await readPack(isRun ? join(folder, 'pack') : folder, found)
-  let events = 0
+  const files = await readPack(isRun ? join(folder, 'pack') : folder, noted)
   const checks: { readonly [rule: string]: () => void | Promise<void> } = {
     layout: () => checkAllTexts(files, found),
     manifest: () => checkManifest(files, found),
     integrity: () => checkIntegrity(files, found),
-    timeline: () => {
-      events = checkTimeline(files, found)
-    },
+    timeline: () => checkTimeline(files, found),
     artifact: () => checkArtifacts(files, found),
     ...(isRun && { pointers: () => checkPointers(folder, files, found) }),
   }
-  for (const [rule, check] of Object.entries(checks)) await surviving(rule, check, found)
-  if (more > 0) findings.push({ rule: 'findings.more', path: '.', message: `${more} more findings` })
+  for (const [rule, check] of Object.entries(checks)) if (!hasMore) await surviving(rule, check, noted)
+  if (hasMore) findings.push({ rule: 'findings.more', path: '.', message: 'more is wrong, which was not looked for' })
   const has = (path: string) => files.has(path)
   return {
     outcome: findings.length === 0 ? 'ADMISSIBLE' : 'NOT_ADMISSIBLE',
@@ -65,13 +69,16 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
     root: sha256(checksums(files)),
     guarantees: {
       'LG-01': has('artifacts/context.json') && has('artifacts/plan.json') && has('artifacts/trace.json'),
-      'LG-02': events > 0,
+      'LG-02': hasEvents(files),
       'LG-03': has('artifacts/confirm.json'),
       'LG-04': has('manifest.json'),
       'LG-05': has('integrity/sha256sums.txt'),
     },
   }
 }
+
+/** Nobody reads more findings: what is wrong all over is not looked through to its end. */
+class Enough extends Error {}
 
 /**
  * JSON that is nested deeply enough uses up the stack of whatever looks at it, and an object may hide that it has no text: such a pack is not
@@ -81,6 +88,7 @@ async function surviving(rule: string, check: () => void | Promise<void>, found:
   try {
     await check()
   } catch (error) {
+    if (error instanceof Enough) return
     found(`${rule}.checkable`, '.', `cannot be checked: ${messageOf(error)}`)
   }
 }
@@ -117,8 +125,7 @@ function checkIntegrity(files: PackFiles, found: Found): void {
   const sums = files.get('integrity/sha256sums.txt')
   if (!sums) return found('integrity.sums', 'integrity/sha256sums.txt', 'is missing')
   const listed = new Map<string, string>()
-  for (const line of sums.toString('utf8').split('\n')) {
-    if (line === '') continue
+  for (const [line] of linesIn(sums.toString('utf8'))) {
     const [, sum, path] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line.replace(/\r$/, '')) ?? []
     if (sum === undefined || path === undefined)
       found('integrity.line', 'integrity/sha256sums.txt', `has a line that is not a checksum: ${line.slice(0, 80)}`)
@@ -133,7 +140,7 @@ function checkIntegrity(files: PackFiles, found: Found): void {
   }
   for (const path of listed.keys())
     if (!files.has(path)) found('integrity.missing', path, 'has a checksum but is not there')
-  const root = files.get('integrity/pack.sha256')?.toString('utf8').trim().split(/\s+/)[0]
+  const root = files.get('integrity/pack.sha256')?.toString('utf8').trimStart().match(/^\S*/)?.[0]
   if (root === undefined) return found('integrity.root', 'integrity/pack.sha256', 'is missing')
   const lines = [...listed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([path, sum]) => `${sum}  ${path}`)
   if (root !== sha256(lines.join('\n')))

@@ -34,9 +34,43 @@ export async function checkPointers(folder: string, files: PackFiles, found: Fou
   checkNames(text, POINTERS, found)
   const pointers = isObject(value) ? value.pointers : undefined
   if (!Array.isArray(pointers)) return found('pointers.json', POINTERS, 'is no list of pointers')
-  const events = (timelineIn(files) ?? []).flatMap(([, event]) => (isObject(event) ? [event as JsonObject] : []))
+  const timeline = read(files)
   for (const [i, pointer] of pointers.entries())
-    checkPointer(isObject(pointer) ? (pointer as JsonObject) : {}, `${POINTERS}:pointers[${i}]`, events, found)
+    checkPointer(isObject(pointer) ? (pointer as JsonObject) : {}, `${POINTERS}:pointers[${i}]`, timeline, found)
+}
+
+/** The timeline as pointers are checked by it: there may be thousands of them, and a hundred thousand events. */
+interface Timeline {
+  readonly events: readonly JsonObject[]
+  readonly places: ReadonlyMap<string, number>
+  /** The first execution after a place, unless it is of a way back that was announced after it: that has a trace of its own. */
+  executedAfter(place: number): JsonObject | undefined
+}
+
+function read(files: PackFiles): Timeline {
+  const events: JsonObject[] = []
+  const places = new Map<string, number>()
+  const waysBack = new Map<Json, number>()
+  const announced: number[] = [] // of each event that executes, where its way back was last announced; -1 where it never was
+  for (const [event] of timelineIn(files)) {
+    if (!isObject(event)) continue
+    const place = events.push(event as JsonObject) - 1
+    const name = `event_id:${String(event.event_id)}`
+    if (!places.has(name)) places.set(name, place)
+    const trace = isObject(event.payload) ? event.payload.trace_id : undefined
+    if (event.event_type === 'rollback_planned' && trace !== undefined) waysBack.set(trace, place)
+    announced.push(executes(event as JsonObject) ? (waysBack.get(trace as Json) ?? -1) : Number.POSITIVE_INFINITY)
+  }
+  const earliest = [...announced, Number.POSITIVE_INFINITY] // announced at a place or later
+  for (let i = announced.length - 1; i >= 0; i--) earliest[i] = Math.min(earliest[i]!, earliest[i + 1]!)
+  return {
+    events,
+    places,
+    executedAfter(place) {
+      if (earliest[place + 1]! > place) return undefined
+      return events[announced.findIndex((at, i) => i > place && at <= place)]
+    },
+  }
 }
 
 /** What the manifest says of them; of another's pack it need not say anything. */
@@ -46,7 +80,7 @@ function sumIn(files: PackFiles): Json | undefined {
   return isObject(pointers) ? pointers.sha256 : pointers
 }
 
-function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObject[], found: Found): void {
+function checkPointer(pointer: JsonObject, at: string, timeline: Timeline, found: Found): void {
   const { requirement_id, artifact_path, locator, status } = pointer
   const name = String(requirement_id)
   const shows = Object.hasOwn(DECISIONS, name) ? DECISIONS[name] : undefined
@@ -54,22 +88,13 @@ function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObje
   if (status === 'ABSENT') return
   if (status !== 'PRESENT') return found('pointers.status', at, 'must be PRESENT or ABSENT')
   if (artifact_path !== TIMELINE) return found('pointers.path', at, 'must lead into the timeline')
-  const place = events.findIndex(({ event_id }) => `event_id:${String(event_id)}` === locator)
-  if (place < 0) return found('pointers.locator', at, `${String(locator)} is not in the timeline`)
-  if (!shows(events[place]!)) return found('pointers.event', at, `${String(locator)} does not show ${requirement_id}`)
+  const place = timeline.places.get(locator as string)
+  if (place === undefined) return found('pointers.locator', at, `${String(locator)} is not in the timeline`)
+  if (!shows(timeline.events[place]!))
+    return found('pointers.event', at, `${String(locator)} does not show ${requirement_id}`)
   const ends = requirement_id === 'RQ-D2-01' || requirement_id === 'RQ-D4-01'
-  const later = ends ? executedIn(events.slice(place + 1)) : undefined
+  const later = ends ? timeline.executedAfter(place) : undefined
   if (later) found('pointers.after_end', at, `${String(later.event_type)} comes after the end`)
-}
-
-/** The first execution, unless it is of a way back that was announced before it: that has a trace of its own. */
-function executedIn(events: readonly JsonObject[]): JsonObject | undefined {
-  const waysBack = new Set<unknown>()
-  return events.find((event) => {
-    const trace = isObject(event.payload) ? event.payload.trace_id : undefined
-    if (event.event_type === 'rollback_planned' && trace !== undefined) waysBack.add(trace)
-    return executes(event) && !waysBack.has(trace)
-  })
 }
 
 const executes = ({ event_type }: JsonObject): boolean =>

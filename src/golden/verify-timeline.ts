@@ -4,16 +4,13 @@ import type { EventFamily } from '../protocol/types.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import { type Found, type PackFiles, TIMELINE, timelineIn } from './pack-files.ts'
 
-/** Every line an event that fits its family, in their total order, and none told twice. Answers with how many there are. */
-export function checkTimeline(files: PackFiles, found: Found): number {
-  const events = timelineIn(files)
-  if (!events) {
-    found('timeline.missing', TIMELINE, 'is missing')
-    return 0
-  }
+/** Every line an event that fits its family, in their total order, and none told twice. */
+export function checkTimeline(files: PackFiles, found: Found): void {
+  if (!files.has(TIMELINE)) return found('timeline.missing', TIMELINE, 'is missing')
+  if (!hasEvents(files)) return found('timeline.empty', TIMELINE, 'holds no event')
   let last: readonly [string, string] = ['', '']
   const ids = new Set<string>()
-  for (const [line, event] of events) {
+  for (const [event, line] of timelineIn(files)) {
     const at = `${TIMELINE}:${line}`
     if (!isObject(event)) {
       found('timeline.json', at, 'is not a JSON object')
@@ -27,8 +24,11 @@ export function checkTimeline(files: PackFiles, found: Found): number {
     if (ids.has(place[1])) found('timeline.twice', at, `tells event ${place[1]} once more`)
     ids.add(place[1])
   }
-  if (events.length === 0) found('timeline.empty', TIMELINE, 'holds no event')
-  return events.length
+}
+
+export function hasEvents(files: PackFiles): boolean {
+  for (const _ of timelineIn(files)) return true
+  return false
 }
 
 /** A time as text whose order is that of time: another's pack may write its zone, and only the decimals that are there. */

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { exportPack, sha256 } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
@@ -260,7 +260,7 @@ describe('verifying a pack', () => {
     ],
     'an object is nested deeply': [
       'artifact.valid',
-      (pack) => writeFileSync(join(pack, 'artifacts/plan.json'), '['.repeat(100_000) + ']'.repeat(100_000)),
+      (pack) => writeFileSync(join(pack, 'artifacts/plan.json'), '['.repeat(10_000) + ']'.repeat(10_000)),
     ],
     'a link leads out': ['layout.plain', (pack) => symlinkSync('/etc/hostname', join(pack, 'artifacts/link.json'))],
     'a folder is a link': [
@@ -548,6 +548,24 @@ describe('verifying a pack', () => {
     )
     expect(findings.length).toBeLessThan(300)
     expect(findings.at(-1)).toMatchObject({ rule: 'findings.more' })
+  })
+
+  it('looks for no more once its report is full, and at nothing that holds nothing', async () => {
+    const parse = vi.spyOn(JSON, 'parse')
+    onTestFinished(() => parse.mockRestore())
+    const parsing = async (lines: string, path = 'timeline/events.ndjson') => {
+      const before = parse.mock.calls.length
+      const { rules } = await spoilt((pack) => appendFileSync(join(pack, path), lines))
+      return { rules, times: parse.mock.calls.length - before }
+    }
+    const { times: sound } = await parsing('')
+    expect(await parsing('\n \r\n'.repeat(10_000))).toEqual({ rules: ['integrity.sum'], times: sound })
+    const nonsense = await parsing('nonsense\n'.repeat(10_000))
+    expect(nonsense.rules.at(-1)).toBe('findings.more')
+    expect(nonsense.times).toBeLessThan(sound + 300)
+    const broken = await parsing('{"a":"a":1,"a"\n'.repeat(10_000), 'artifacts/other.ndjson')
+    expect(broken.rules).toEqual(['layout.json', 'integrity.extra'])
+    expect(broken.times).toBeLessThan(sound + 1_100)
   })
 
   it('says so of what is no folder at all, and throws nothing', async () => {
