@@ -16,7 +16,10 @@ import { runningProblems } from './submit-check.ts'
 export function checkFlowOptions(options: unknown, flowKeys: readonly string[]): void {
   const problems: Problem[] = [...unreadable(options, OPTIONS)]
   if (problems.length === 0)
-    problems.push(...unreadable(Object(options).runtimeContext, CONTEXT_KEYS, 'runtimeContext.'))
+    problems.push(
+      ...unreadable(Object(options).runtimeContext, CONTEXT_KEYS, 'runtimeContext.'),
+      ...unreadable(Object(options).flow, flowKeys, 'flow.'),
+    )
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   const wrong = (path: string, rule: string, message: string, found?: unknown) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
@@ -32,31 +35,45 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[]):
     clock,
     onError,
   } = Object(options) as Options
-  for (const key of Object.keys(Object(options)))
-    if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
-  checkContext(runtimeContext, wrong)
-  if (!isObject(modules) || !(isRegistry(modules) || members.fits(modules)))
-    wrong('modules', 'type', 'must be a plain object of handlers', modules)
-  else if (!isRegistry(modules))
-    for (const [name, handler] of Object.entries(modules))
-      if (handler !== undefined && typeof handler !== 'function')
-        wrong(`modules.${name}`, 'type', 'must be a function', handler)
-  if (!isBareStore(vsl)) wrong('vsl', 'store', 'must have get and set', vsl)
-  if (ael !== undefined && typeof ael !== 'function' && typeof Object(ael).execute !== 'function')
-    wrong('ael.execute', 'type', 'must be a function', ael)
-  for (const [i, transport] of [bus].flat().entries())
-    if (typeof Object(transport).publish !== 'function') wrong(`bus[${i}]`, 'type', 'must be a transport', transport)
+  /** What throws in it while it is looked at is told by its name. */
+  const look = (name: string, check: () => void) => {
+    try {
+      check()
+    } catch (error) {
+      problems.push(unread(name, error))
+    }
+  }
+  look('', () => {
+    for (const key of Object.keys(Object(options)))
+      if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
+  })
+  look('runtimeContext', () => checkContext(runtimeContext, wrong))
+  look('modules', () => checkModules(modules, wrong))
+  look('vsl', () => {
+    if (!isBareStore(vsl)) wrong('vsl', 'store', 'must have get and set', vsl)
+  })
+  look('ael', () => {
+    if (ael === undefined || typeof ael === 'function') return
+    const { execute, attempt: _ } = Object(ael)
+    if (typeof execute !== 'function') wrong('ael.execute', 'type', 'must be a function', ael)
+  })
+  look('bus', () => {
+    for (const [i, transport] of [bus].flat().entries())
+      if (typeof Object(transport).publish !== 'function') wrong(`bus[${i}]`, 'type', 'must be a transport', transport)
+  })
   if (onError !== undefined && typeof onError !== 'function') wrong('onError', 'type', 'must be a function', onError)
   if (signal !== undefined && !(signal instanceof AbortSignal))
     wrong('signal', 'type', 'must be an AbortSignal', signal)
   if (patienceMs !== undefined && !timeout.fits(patienceMs))
     wrong('patienceMs', 'range', `must be ${timeout.says}`, patienceMs)
-  if (clock !== undefined && !clocks.fits(clock)) wrong('clock', 'type', `must be ${clocks.says}`, clock)
-  if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
-  else {
+  look('clock', () => {
+    if (clock !== undefined && !clocks.fits(clock)) wrong('clock', 'type', `must be ${clocks.says}`, clock)
+  })
+  look('flow', () => {
+    if (!isObject(flow)) return wrong('flow', 'type', 'must be an object', flow)
     checkFlow(flow, flowKeys, wrong)
     problems.push(...runningProblems(flow, 'flow'))
-  }
+  })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
 }
 
@@ -79,9 +96,24 @@ function unreadable(value: unknown, names: readonly string[], at = ''): readonly
       void Object(value)[name]
       return []
     } catch (error) {
-      return [{ path: `${at}${name}`, rule: 'readable', message: `threw while it was read: ${messageOf(error)}` }]
+      return [unread(`${at}${name}`, error)]
     }
   })
+}
+
+const unread = (path: string, error: unknown): Problem => ({
+  path,
+  rule: 'readable',
+  message: `threw while it was read: ${messageOf(error)}`,
+})
+
+function checkModules(modules: unknown, wrong: Wrong): void {
+  if (!isObject(modules) || !(isRegistry(modules) || members.fits(modules)))
+    return wrong('modules', 'type', 'must be a plain object of handlers', modules)
+  if (isRegistry(modules)) return
+  for (const [name, handler] of Object.entries(modules))
+    if (handler !== undefined && typeof handler !== 'function')
+      wrong(`modules.${name}`, 'type', 'must be a function', handler)
 }
 
 function checkContext(context: unknown, wrong: Wrong): void {
@@ -130,9 +162,11 @@ function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong
   if (!Array.isArray(flow.steps)) return wrong('flow.steps', 'type', 'must be a list', flow.steps)
   const seen = new Set<string>()
   for (const [i, step] of flow.steps.entries()) {
-    const module = Object(step).module
-    if (typeof module !== 'string' || module === '') wrong(`flow.steps[${i}].module`, 'type', 'must be a name', module)
-    else if (seen.has(module) && ONCE.includes(module))
+    const { module, input: _ } = Object(step)
+    if (typeof module !== 'string' || module === '') {
+      wrong(`flow.steps[${i}].module`, 'type', 'must be a name', module)
+      if (!(i in flow.steps)) return // a list with one step at a place far away
+    } else if (seen.has(module) && ONCE.includes(module))
       wrong(`flow.steps[${i}].module`, 'unique', 'speaks once in a flow', module)
     else if (TAKEN.includes(module))
       wrong(

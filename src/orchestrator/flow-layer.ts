@@ -1,11 +1,14 @@
 import { actionLayer } from '../ael/ael.ts'
 import { fromLayer } from '../ael/from-layer.ts'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
+import { isPromised, PROMISED } from '../ael/promised.ts'
 import type { Clock } from '../protocol/clock.ts'
-import { NotFound } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Resolver } from './bind.ts'
 import type { FlowOptions } from './flow.ts'
 import { InMemoryAEL } from './in-memory.ts'
+import { madeLayer } from './runtime-check.ts'
 
 /** How a flow's steps reach the world. */
 export interface FlowLayer {
@@ -22,7 +25,7 @@ export function flowLayer({ ael }: FlowOptions, clock: Clock): FlowLayer {
   return {
     make(hands) {
       if (ael && 'attempt' in ael) layer = ael
-      else if (typeof ael === 'function') layer = ael(hands)
+      else if (typeof ael === 'function') layer = checked(ael(hands))
       else layer = actionLayer({ ...hands, adapters: [fromLayer('*', ael ?? new InMemoryAEL(), 'agent')], clock })
       return layer
     },
@@ -39,4 +42,11 @@ export function flowLayer({ ael }: FlowOptions, clock: Clock): FlowLayer {
     },
     close: async () => (layer === ael ? undefined : layer?.close()),
   }
+}
+
+/** What the caller's function gave, by the name that he knows it under. */
+function checked(made: ActionLayer): ActionLayer {
+  if (isPromised(made)) throw new InvalidInput('flow', [{ ...PROMISED, path: 'ael' }])
+  if (madeLayer.fits(made)) return made
+  throw new InvalidInput('flow', [problem('ael', 'type', `must give ${madeLayer.says}`, made)])
 }

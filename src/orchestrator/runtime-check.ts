@@ -23,7 +23,7 @@ export function checkedLayer(made: ActionLayer): ActionLayer {
 }
 
 const wait: Field = { says: 'a number of at least 0', fits: (value) => typeof value === 'number' && value >= 0 }
-const madeLayer = having(
+export const madeLayer = having(
   'an action layer, as actionLayer makes them',
   'attempt',
   'executorOf',
