@@ -1,7 +1,20 @@
+import { isObject, type Json } from '../protocol/json.ts'
 import type { TokenUsage } from './adapter.ts'
 
 /** About as many as text usually has: for what nobody has counted yet, or does not tell. */
 export const tokensIn = (text: string): number => Math.ceil(text.length / 4)
+
+/** Providers scale a large image down before they count it: none then makes many more of one, however many bytes it has. */
+const IMAGE_TOKENS = 1_600
+
+/** Messages as the text by whose letters they are reckoned beforehand. */
+export const asCounted = (messages: Json = ''): string =>
+  JSON.stringify(messages, (_, part) =>
+    isImage(part) ? { ...part, data: part.data.slice(0, 4 * IMAGE_TOKENS) } : part,
+  )
+
+const isImage = (part: unknown): part is { readonly data: string } =>
+  isObject(part) && part.type === 'file' && /^image\b/i.test(String(part.mediaType)) && typeof part.data === 'string'
 
 /**
  * What a server says that a round has used. What it leaves out, or cannot mean, is reckoned: it would be free, and no budget would ever hold. Libraries

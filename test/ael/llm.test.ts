@@ -343,6 +343,17 @@ describe('llmAdapter', () => {
     expect(tokens({ system: 'x'.repeat(4_000) })).toBe(tokens({}) + 1_000)
   })
 
+  it('sets apart for an image no more than models make of one, and of any other file its length', () => {
+    const over = layerOver('openai')
+    const tokens = (mediaType: string, length: number) => {
+      const content = [{ type: 'file', mediaType, data: 'A'.repeat(length) }]
+      return over.estimate(ask({ messages: [{ role: 'user', content }] })).tokens!
+    }
+    expect(tokens('image/png', 4_000) - tokens('image/png', 0)).toBe(1_000)
+    expect(tokens('image/png', 4_000_000) - tokens('image/png', 0)).toBe(1_600)
+    expect(tokens('video/mp4', 4_000_000) - tokens('video/mp4', 0)).toBe(1_000_000)
+  })
+
   it('takes what went wrong in the midst of a stream for final where its code says so', async () => {
     server.behave({ wrong: { message: 'too many words', code: 400 }, say: 'one two three' })
     const final = { message: expect.stringContaining('too many words'), retryable: false }
