@@ -201,6 +201,11 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
 
 const variableOf = (key: string): string => `MPLP_${key.toUpperCase()}`
 
+/** The variable that holds a model's key; `undefined` where none is asked for. */
+export const apiKeyName = ({ provider, api_key_env }: ModelConfig): string | undefined =>
+  api_key_env ?? (KEYED.includes(String(provider)) ? `${String(provider).toUpperCase()}_API_KEY` : undefined)
+const KEYED = ['openai', 'anthropic', 'google']
+
 /** A key from the environment at the time it is needed. */
 export const secretFromEnv =
   (name: string, env: NodeJS.ProcessEnv = process.env) =>

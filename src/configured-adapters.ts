@@ -2,7 +2,7 @@ import type { Adapter } from './ael/adapter.ts'
 import type { Blobs } from './ael/layer.ts'
 import type { LlmOptions, Provider } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
-import { type Config, type ModelConfig, secretFromEnv } from './config.ts'
+import { apiKeyName, type Config, type ModelConfig, secretFromEnv } from './config.ts'
 import { inConfig } from './config-check.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Clock } from './protocol/clock.ts'
@@ -81,7 +81,7 @@ async function providerOf(name: string, { provider, api_key_env, base_url, repli
   const { anthropicProvider, compatibleProvider, googleProvider, openAiProvider, scriptedProvider } = await import(
     './ael/llm.ts'
   )
-  const apiKey = secretFromEnv(api_key_env ?? `${provider.toUpperCase()}_API_KEY`)
+  const apiKey = secretFromEnv(apiKeyName({ provider, ...given({ api_key_env }) }) ?? '')
   const options = { apiKey, ...given({ baseUrl: base_url }) }
   const open = {
     openai: () => openAiProvider(options),

@@ -139,12 +139,18 @@ export function headerProblems(headers: McpHeaders): [name: string, rule: string
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SIGNATURE/i
 
 /** What of a server must be seen nowhere, as far as it is known before it is asked for. */
-export function secretsIn({ env = {}, headers = {}, url }: McpServer): readonly string[] {
+export const secretsIn = (server: McpServer): readonly string[] =>
+  calledSecrets(server).flatMap(([at, value]) => (at.startsWith('headers.') ? partsOf(value) : [value]))
+
+/** The same with where each stands, and headers whole. */
+export function calledSecrets({ env = {}, headers = {}, url }: McpServer): readonly (readonly [string, string])[] {
   const query = url === undefined ? [] : new URL(url).searchParams
-  const named = (values: Iterable<[string, string | undefined]>): string[] =>
-    [...values].flatMap(([name, value]) => (SECRET_NAME.test(name) && value !== undefined ? [value] : []))
+  const named = (at: string, values: Iterable<[string, string | undefined]>) =>
+    [...values].flatMap(([name, value]) =>
+      SECRET_NAME.test(name) && value !== undefined ? [[`${at}.${name}`, value] as const] : [],
+    )
   const sent = typeof headers === 'function' ? [] : Object.entries(headers)
-  return [...named(Object.entries(env)), ...named(query), ...named(sent).flatMap(partsOf)]
+  return [...named('env', Object.entries(env)), ...named('url', query), ...named('headers', sent)]
 }
 
 /** A server that repeats a header may leave its scheme away, say what Basic wraps, or take one of several values: a cookie, a signature. */

@@ -17,7 +17,7 @@ export interface Redactor {
 }
 
 /** Secrets shorter than this would tear holes into ordinary text; they are left to the shapes and to sensitive names. */
-const SHORTEST = 6
+export const SHORTEST = 6
 
 /** `secrets` is asked at each use, so that keys which become known later are taken out too. */
 export function redactor(secrets: () => readonly string[] = () => []): Redactor {

@@ -6,6 +6,7 @@ import { checkBuses } from './doctor-buses.ts'
 import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
+import { checkSecrets } from './doctor-secrets.ts'
 import { checkClock, checkDurability, checkLayout, checkThere, checkWriting } from './doctor-store.ts'
 import { EXIT, type Io, unbroken } from './io.ts'
 import { lacksBy } from './lacks-by.ts'
@@ -25,6 +26,7 @@ export async function run({ io }: VerbCall): Promise<number> {
   const amiss = (error: unknown) => void checks.push(failed('config', error, 'mend what it names'))
   const config = await io.config().catch(amiss)
   if (config) {
+    checks.push(...checkSecrets(config))
     const stores = stored(config, io, (await lacksBy(config).catch(amiss)) ?? undefined)
     checks.push(...(await stores.catch((error) => [failed('store', error, 'mplp config print shows which is meant')])))
     io.signal.throwIfAborted() // what was looked at so far is neither good nor bad

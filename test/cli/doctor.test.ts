@@ -1,12 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Check } from '../../src/cli/doctor.ts'
 import { checkBuses } from '../../src/cli/doctor-buses.ts'
 import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
+import { checkSecrets } from '../../src/cli/doctor-secrets.ts'
 import { checkClock, checkWriting } from '../../src/cli/doctor-store.ts'
 import { lacksBy } from '../../src/cli/lacks-by.ts'
 import { openRuntime } from '../../src/compose.ts'
@@ -46,6 +47,28 @@ describe('the machine', () => {
 
   it('is asked nothing where there are no limits', async () => {
     expect(await checkWatches(tempFolder())).toMatchObject({ verdict: 'ok', says: 'this system sets no limit' })
+  })
+})
+
+describe('the secrets', () => {
+  it('are named where they are too short to be covered, and never told', () => {
+    vi.stubEnv('SHORT_KEY', 'k-123\n')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const config = {
+      models: {
+        near: { provider: 'compatible', base_url: 'http://x', api_key_env: 'SHORT_KEY' },
+        far: { provider: 'scripted' },
+      },
+      mcp: {
+        tools: { url: 'http://x/?token=pw', headers: { authorization: 'Bearer 12345', 'x-mode': 'a' } },
+        long: { command: 'x', env: { API_TOKEN: 'long enough', MODE: 'a' } },
+      },
+    } as unknown as Config
+    const [check, ...more] = checkSecrets(config)
+    expect(more).toEqual([])
+    expect(check).toMatchObject({ check: 'secrets', verdict: 'warning' })
+    expect(check?.says).toMatch(/: models\.near, mcp\.tools\.url\.token, mcp\.tools\.headers\.authorization$/)
+    expect(checkSecrets({ ...config, models: {}, mcp: {} })).toEqual([])
   })
 })
 
