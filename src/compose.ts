@@ -119,8 +119,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift({ close: folder.close, on: 'the folder', leaves: 'what its files have come to' })
     const root = folder?.root ?? (await realpath('.'))
-    const isKeptOut = await keptFromFlows(root, whole)
-    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, root, isKeptOut, onError })
+    const kept = await keptFromFlows(root, whole)
+    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, root, kept, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
     const closeLayer = () => (layer ? layer.close() : closeAdapters()) // a layer that was refused closes nothing

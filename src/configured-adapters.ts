@@ -17,7 +17,8 @@ interface Parts {
   readonly folder: ProjectFolder | undefined
   /** Where file actions stay within: the folder's root, if there is one. */
   readonly root: string
-  readonly isKeptOut: (path: string) => boolean
+  /** What of it flows may do. */
+  readonly kept: { readonly [may in 'mayRead' | 'mayWrite']: (path: string) => boolean }
   readonly onError: (error: unknown) => void
 }
 
@@ -32,7 +33,7 @@ export async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
 /** What carries out the actions that a config knows of; those of one's own come beside them. */
 export async function adaptersOf(
   config: Config,
-  { tools, blobs: found, clock, folder, root, isKeptOut, onError }: Parts,
+  { tools, blobs: found, clock, folder, root, kept, onError }: Parts,
 ): Promise<readonly Adapter[]> {
   const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
@@ -50,9 +51,9 @@ export async function adaptersOf(
   }
   if (folder) {
     const { staleCheck, tracked } = folder
-    const mayWrite = async (path: string) => !isKeptOut(path) && (await folder.mayWrite(path))
-    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })))
-  } else adapters.push(await fileAdapter({ root, blobs, clock, mayWrite: (path) => !isKeptOut(path) }))
+    const mayWrite = async (path: string) => kept.mayWrite(path) && (await folder.mayWrite(path))
+    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, ...kept, mayWrite })))
+  } else adapters.push(await fileAdapter({ root, blobs, clock, ...kept }))
   if (config.models) {
     const { llmAdapter } = await import('./ael/llm.ts')
     const providers = await Promise.all(

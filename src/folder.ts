@@ -88,12 +88,19 @@ async function storeIn(root: string, config: Config): Promise<string | undefined
   return below(root, join(folder, basename(path)))
 }
 
+/** What flows may do in a folder, by real paths. */
+interface Kept {
+  readonly mayRead: (path: string) => boolean
+  readonly mayWrite: (path: string) => boolean
+}
+
 /**
- * What of a folder no flow may change, by real paths: the store, in which it could destroy every run and forge an answer of people's, and the config,
- * which says what flows may do.
+ * No flow may change the store, in which it could destroy every run and forge an answer of people's, nor the config, which says what flows may do. Nor may
+ * it read the store: all others' outputs are there, and whoever closes a file of SQLite takes away the locks that its own process has on it.
  */
-export async function keptFromFlows(root: string, config: Config): Promise<(path: string) => boolean> {
+export async function keptFromFlows(root: string, config: Config): Promise<Kept> {
   const store = await storeIn(root, config)
-  const own = new Set([...CONFIG_FILES, ...(store === undefined ? [] : STORE_ENDS.map((end) => store + end))])
-  return (path) => own.has(path) || (store !== undefined && path.startsWith(`${store}/`))
+  const files = store === undefined ? [] : STORE_ENDS.map((end) => store + end)
+  const mayRead = (path: string) => !files.includes(path) && !(store !== undefined && path.startsWith(`${store}/`))
+  return { mayRead, mayWrite: (path) => mayRead(path) && !CONFIG_FILES.includes(path) }
 }

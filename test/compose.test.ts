@@ -854,7 +854,7 @@ describe('a runtime from a config', () => {
     ['file', 'state/journal', true],
     ['sqlite', 'state', false],
   ])(
-    'lets no flow write into its %s store at %s, nor its config, with a root (%s) or without',
+    'lets no flow into its %s store at %s, nor write its config, with a root (%s) or without',
     async (kind, path, isHeld) => {
       const root = tempFolder()
       const before = process.cwd()
@@ -862,21 +862,27 @@ describe('a runtime from a config', () => {
       process.chdir(root)
       writeFileSync(join(root, 'mplp.config.json'), '{}')
       symlinkSync('mplp.config.json', join(root, 'link'))
+      symlinkSync(path, join(root, 'way-in'))
       const runtime = await openRuntime({ vsl: `${kind}:./state`, ...(isHeld && { root }) })
       onTestFinished(() => runtime.close())
       const done = async (params: JsonObject) =>
         (await runtime.submit(flowOf({ a: { binding: { action_type: 'file_operation', params } } }))).result()
       for (const params of [
         { operation: 'write', path, content: 'forged' },
+        { operation: 'read', path },
+        { operation: 'read', path: 'way-in' },
         { operation: 'move', path, to: 'stolen' },
         { operation: 'write', path: 'mplp.config.json', content: '{ "server": {} }' },
         { operation: 'write', path: 'link', content: '{ "server": {} }' },
         { operation: 'write', path: 'mplp.config.mjs', content: 'evil()' },
       ])
         expect(await done(params), params.path).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
-      expect(await done({ operation: 'write', path: 'statement.md', content: 'a' })).toMatchObject({
-        status: 'completed',
-      })
+      for (const params of [
+        { operation: 'write', path: 'statement.md', content: 'a' },
+        { operation: 'read', path: 'statement.md' },
+        { operation: 'read', path: 'link' },
+      ])
+        expect(await done(params), params.path).toMatchObject({ status: 'completed' })
     },
   )
 

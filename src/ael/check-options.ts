@@ -93,6 +93,7 @@ const FILE: Table<FileOptions> = {
   blobs,
   staleCheck: method,
   mayWrite: method,
+  mayRead: method,
   maxBytes: bytes,
   clock,
 }

@@ -10,7 +10,7 @@ import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
 import { REDACTED } from './redact.ts'
 
 /** What the operations work with. */
-export interface Desk extends Pick<FileOptions, 'blobs' | 'staleCheck' | 'mayWrite'> {
+export interface Desk extends Pick<FileOptions, 'blobs' | 'staleCheck' | 'mayWrite' | 'mayRead'> {
   readonly root: FileRoot
   readonly maxBytes: number
   readonly clock: Clock
@@ -18,6 +18,7 @@ export interface Desk extends Pick<FileOptions, 'blobs' | 'staleCheck' | 'mayWri
 
 export function read(desk: Desk, { path }: JsonObject, call: Call): Promise<JsonObject> {
   return desk.root.at(String(path), { follow: true }, async (place) => {
+    if (desk.mayRead && !(await desk.mayRead(place.path))) throw denied(`${place.path} is the runtime’s own`)
     const file = await contentOf(place, desk, call.signal)
     if (file === undefined) throw finalFailure(`there is no file ${place.path}`)
     const { bytes } = file

@@ -23,6 +23,8 @@ export interface FileOptions {
   readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
   /** May anything at this path be changed? It is where links lead, from the root. */
   readonly mayWrite?: (path: string) => boolean | Promise<boolean>
+  /** May what lies at this path be read? */
+  readonly mayRead?: (path: string) => boolean | Promise<boolean>
   /** 16 MiB when absent. */
   readonly maxBytes?: number
   readonly clock?: Clock
