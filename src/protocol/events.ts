@@ -1,10 +1,11 @@
 import { type Clock, isoNow } from './clock.ts'
-import { InvalidInput, type Problem } from './errors.ts'
+import { InvalidInput, MplpError, type Problem } from './errors.ts'
 import { object, refuseUnlessFit } from './fields.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
 import { isNameIn, type JsonObject } from './json.ts'
 import { shown } from './shown.ts'
+import { messageOf } from './thrown.ts'
 import type {
   EventFamily,
   ExecutionStatus,
@@ -99,11 +100,11 @@ export const externalIntegrationEvent: Maker<EventFields, ObservabilityEvent> = 
 
 /** An event of the single-agent profile, with the payload that its type asks for. */
 export const saEvent = (fields: SaFields, stamp: Stamp): SaEvent =>
-  validateProfileEvent('sa-event', { ...fields, ...stamped(stamp) })
+  validateProfileEvent('sa-event', whole(fields, stamp))
 
 /** An event of the multi-agent profile, with the payload that its type asks for. */
 export const mapEvent = (fields: MapFields, stamp: Stamp): MapEvent =>
-  validateProfileEvent('map-event', { ...fields, ...stamped(stamp) })
+  validateProfileEvent('map-event', whole(fields, stamp))
 
 export function kindOfFamily(family: EventFamily): ObservabilityKind {
   return isNameIn(SPECIAL, family) ? SPECIAL[family] : 'event-core'
@@ -149,12 +150,31 @@ const STAGES: Readonly<Record<PlanStatus | StepStatus, StageStatus | 'cancelled'
 
 function makerOf<Fields extends EventFields, Event extends ObservabilityEvent>(event_family: EventFamily) {
   return (fields: Fields, stamp: Stamp, beside?: JsonObject): Event => {
-    refuseUnlessFit('event', { beside }, { beside: object })
+    refuseUnlessFit('event', { fields, beside }, { fields: object, beside: object })
     const kind = kindOfFamily(event_family)
-    const event = validate(kind, { ...beside, ...fields, event_family, ...stamped(stamp) })
+    const event = validate(
+      kind,
+      read(() => ({ ...beside, ...fields, event_family, ...stamped(stamp) })),
+    )
     const found = observabilityProblems(event)
     if (found.length > 0) throw new InvalidInput(kind, found)
     return event as Event
+  }
+}
+
+function whole(fields: SaFields | MapFields, stamp: Stamp): object {
+  refuseUnlessFit('event', { fields }, { fields: object })
+  return read(() => ({ ...fields, ...stamped(stamp) }))
+}
+
+/** What throws when it is read is no event. */
+function read<T>(parts: () => T): T {
+  try {
+    return parts()
+  } catch (cause) {
+    if (cause instanceof MplpError) throw cause
+    const message = `threw while it was read: ${messageOf(cause)}`
+    throw new InvalidInput('event', [{ path: '', rule: 'readable', message }], { cause })
   }
 }
 

@@ -39,6 +39,10 @@ function survives(kind: Kind, value: unknown): readonly { path: string; rule: st
 }
 
 it('checks and spells only what can be', () => {
+  const unreadable = Object.defineProperty({}, 'event_id', {
+    enumerable: true,
+    get: () => expect.fail('read'),
+  }) as never
   const wrong: readonly (() => unknown)[] = [
     () => checkInvariants(undefined as never, {}),
     () => checkInvariants([null as never], {}),
@@ -50,6 +54,11 @@ it('checks and spells only what can be', () => {
     () => checkInvariants([], {}, { switched: 'sa_plan_has_steps' as never }),
     () => checkInvariants([{ id: 'a', scope: 'plna' as never, path: 'title', rule: 'exists' }], { plan: {} }),
     () => parseInvariant({ id: 'a', scope: 'plan', path: 'title', rule: 'exists', when: 5 }),
+    () => intentEvent('text'.repeat(1_000_000) as never, { event_id: ID, timestamp: TIME }),
+    () => intentEvent(unreadable, { event_id: ID, timestamp: TIME }),
+    () => intentEvent({ event_type: 'intent_extracted' }, unreadable),
+    () => intentEvent({ event_type: 'intent_extracted' }, { event_id: ID, timestamp: TIME }, unreadable),
+    () => saEvent(unreadable, { event_id: ID, timestamp: TIME }),
     () => dotted(5 as never),
     () => toBaseEvent(EVENT, null as never),
     () => toBaseEvent(EVENT, { source: 5 as never }),
