@@ -130,7 +130,7 @@ async function asked(
     pays(answer.usage)
     return answer
   } catch (error) {
-    if (heard !== '') pays(usageOf({}, () => JSON.stringify(messages), heard)) // what broke off is paid for all the same
+    if (heard !== '') pays(usageOf({}, messages, heard)) // what broke off is paid for all the same
     throw llmFailure(error, String(params.model), call.signal, clock.now())
   }
 }

@@ -7,7 +7,7 @@ export const tokensIn = (text: string): number => Math.ceil(text.length / 4)
 /** Providers scale a large image down before they count it: none then makes many more of one, however many bytes it has. */
 const IMAGE_TOKENS = 1_600
 
-/** Messages as the text by whose letters they are reckoned beforehand. */
+/** Messages as the text by whose letters they are reckoned. */
 export const asCounted = (messages: Json = ''): string =>
   JSON.stringify(messages, (_, part) =>
     isImage(part) ? { ...part, data: part.data.slice(0, 4 * IMAGE_TOKENS) } : part,
@@ -22,10 +22,10 @@ const isImage = (part: unknown): part is { readonly data: string } =>
  */
 export function usageOf(
   told: { readonly [part in 'inputTokens' | 'outputTokens']?: number | undefined },
-  asked: () => string,
+  asked: Json,
   said: string,
 ): TokenUsage {
-  const prompt = countIn(told.inputTokens) ?? tokensIn(asked())
+  const prompt = countIn(told.inputTokens) ?? tokensIn(asCounted(asked))
   const completion = countIn(told.outputTokens) ?? tokensIn(said)
   return { prompt, completion, total: prompt + completion }
 }

@@ -182,8 +182,12 @@ describe('llmAdapter', () => {
           ? `data: ${JSON.stringify({ ...answer, choices: [{ ...choice, delta: said }] })}\n\ndata: [DONE]\n\n`
           : JSON.stringify({ ...answer, choices: [{ ...choice, message: said }] }),
       })
-      const { token_usage } = await layerOver('compatible').execute(ask({ stream }))
-      expect(token_usage!.prompt).toBeGreaterThan(0)
+      const content = [{ type: 'file', mediaType: 'image/png', data: 'A'.repeat(400_000) }]
+      const { token_usage } = await layerOver('compatible').execute(
+        ask({ stream, messages: [{ role: 'user', content }] }),
+      )
+      expect(token_usage!.prompt).toBeGreaterThan(1_600)
+      expect(token_usage!.prompt).toBeLessThan(2_000) // no more than models make of an image
       expect(token_usage!.completion).toBeGreaterThanOrEqual(1_000)
       expect(token_usage!.total).toBe(token_usage!.prompt + token_usage!.completion)
     })
