@@ -188,7 +188,7 @@ const same = (a: Json | undefined, b: Json | undefined): boolean => sameJson(a ?
 async function writtenUpTo(store: Backend, graph: string, head: number): Promise<number> {
   const mark = INDEX.written(graph)
   const written = (await store.getMany([mark])).get(mark) as Written | undefined
-  return Math.min(head, written?.revision ?? head)
+  return written?.revision ?? head
 }
 
 async function valuesOf(store: Backend, graph: string, found: Found): Promise<Map<string, Stored>> {

@@ -12,6 +12,7 @@ import { move } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
+import { type NamedBlobs, nameBlobs } from '../../src/psg/verify-blobs.ts'
 import { reindexProject } from '../../src/psg/verify-project.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -231,11 +232,20 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     ['index.open'],
   ],
   [
+    'a snapshot of itself',
+    async (given) => {
+      const key = `${given.context}/-/snapshot/${given.snapshot}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, revision: value.born } } as Json]])
+    },
+    ['value.differs', 'snapshot.revision'],
+  ],
+  [
     'a snapshot of the future',
     async (given) => {
       const key = `${given.context}/-/snapshot/${given.snapshot}`
       const value = await storedAt(given.store, key)
-      await damage(given, [[key, { ...value, data: { ...value.data, revision: 99 } } as Json]])
+      await damage(given, [[key, { ...value, born: 100, data: { ...value.data, revision: 99 } } as Json]])
     },
     ['value.differs', 'snapshot.revision'],
   ],
@@ -353,6 +363,28 @@ describe('psg/verify', () => {
       expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
     })
 
+  it('finds that the newest entry is missing', async () => {
+    const { graph, store, context } = await sound()
+    const { revision } = graph
+    const shorter = withJournal(store, (entry) => (entry.revision === revision ? undefined : entry))
+    const findings = await verifyGraph(shorter, context)
+    expect(findings[0]).toMatchObject({
+      rule: 'journal.gap',
+      message: `the journal ends at ${revision - 1}, the head says ${revision}`,
+    })
+  })
+
+  it('finds two events of one moment', async () => {
+    const { graph, store, context } = await sound()
+    let before = ''
+    const at = (entry: Entry) => {
+      const last = before
+      before = bodyOf(entry).at
+      return entry.revision === graph.revision ? withBody(entry, { at: last }) : entry // of a single event
+    }
+    expect((await verifyGraph(withJournal(store, at), context)).map(({ rule }) => rule)).toEqual(['event.order'])
+  })
+
   it('finds a list that is told to have grown when it had another length', async () => {
     const given = await world({ mostTrailing: 0 })
     const { graph, store, context, id } = given
@@ -363,14 +395,16 @@ describe('psg/verify', () => {
     await graph.commit([move('step', plan.step('a'), 'in_progress'), add('action', action, data)], by)
     await graph.commit([set('action', action, { began })], by)
     expect(await verifyGraph(store, context)).toEqual([])
-    const longer = withJournal(store, (entry) =>
-      withBody(entry, {
-        changes: bodyOf(entry).changes.map((change) =>
-          'grew' in change ? { ...change, grew: { began: { ...change.grew!.began!, from: 2 } } } : change,
-        ),
-      }),
-    )
-    expect((await verifyGraph(longer, context)).map(({ rule }) => rule)).toEqual(['journal.fold'])
+    const grownFrom = (from: number) =>
+      withJournal(store, (entry) =>
+        withBody(entry, {
+          changes: bodyOf(entry).changes.map((change) =>
+            'grew' in change ? { ...change, grew: { began: { ...change.grew!.began!, from } } } : change,
+          ),
+        }),
+      )
+    expect((await verifyGraph(grownFrom(2), context)).map(({ rule }) => rule)).toEqual(['journal.fold'])
+    expect((await verifyGraph(grownFrom(0), context)).map(({ rule }) => rule)).toContain('journal.fold')
     const formless = withJournal(store, (entry) =>
       withBody(entry, {
         changes: bodyOf(entry).changes.map((change) =>
@@ -407,6 +441,31 @@ describe('psg/verify', () => {
     await graph.commit([set('action', action, { acted })], by)
     const findings = await verifyGraph(store, context)
     expect(findings.map(({ rule }) => rule)).toEqual(['blob.missing', 'blob.missing'])
+  })
+
+  it('looks for every blob that something names, once', () => {
+    const named: NamedBlobs = new Map()
+    const digest = (digit: number) => `sha256:${String(digit).repeat(64)}`
+    const kept = (digit: number) => ({ digest: digest(digit), kept: true })
+    const inverse = { action_type: 'file_operation', params: { content_digest: digest(3) } }
+    for (const [kind, data] of [
+      ['action', { output_blob: digest(1), resume_blob: digest(2), inverse }],
+      ['file', { ...kept(4), agreed: kept(5) }],
+      ['file', { digest: digest(0), kept: false, agreed: kept(5) }],
+      ['finding', { believed: kept(6), observed: kept(7), diff_blob: digest(8) }],
+    ] as const)
+      nameBlobs({ key: `x/-/${kind}/${kind}`, after: { born: 1, data } }, named)
+    expect([...named.keys()]).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map(digest))
+  })
+
+  it('ends between two contexts once its caller wants no more', async () => {
+    const clock = manualClock()
+    const project = await openProject(memoryBackend(), { clock })
+    for (let i = 0; i < 3; i++) await project.create(contextOf(clock.uuid()), by)
+    const [stop, looks] = [new AbortController(), [] as number[]]
+    const onProgress = (done: number) => void (looks.push(done) === 2 && stop.abort(new Error('enough')))
+    await expect(project.verify({ onProgress, signal: stop.signal })).rejects.toThrow('enough')
+    expect(looks).toEqual([1, 2])
   })
 
   it('looks at all contexts of a project, and reads the indexes once for all of them', async () => {
@@ -504,6 +563,17 @@ describe('psg/verify', () => {
     expect(await verifyGraph(writing, context)).toEqual([])
   })
 
+  it('leaves to the next proof what others write meanwhile that is no entry', async () => {
+    const given = await sound()
+    const { context, graph, store } = given
+    const { revision } = graph
+    const formless = withJournal(store, (entry) => (entry.revision > revision ? { ...entry, body: null } : entry))
+    const writing = interrupted({ ...given, store: formless }, (time) => [
+      set('context', context, { title: `${time}` }),
+    ])
+    expect((await verifyGraph(writing, context)).map(({ rule }) => rule)).toContain('journal.form')
+  })
+
   it('still finds what is wrong elsewhere in a graph that others never stop writing to', async () => {
     const given = await sound()
     const { context, plan } = given
@@ -567,10 +637,14 @@ describe('psg/verify', () => {
     expect(await graph.verify()).toEqual([])
   })
 
-  it('is content with a Confirm about something that no graph knows', async () => {
-    const { graph, id } = await world()
-    const confirm = id()
-    await graph.commit([add('confirm', confirm, confirmData(confirm, 'other', id()))], by)
+  it('is content with a Confirm about something that no graph knows, and with one about an action', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const { step } = await withPlan(given, { a: [] }, 'in_progress')
+    const [action, stranger, known] = [id(), id(), id()]
+    await graph.commit([move('step', step('a'), 'in_progress'), add('action', action, actionOf(action, step('a')))], by)
+    await graph.commit([add('confirm', stranger, confirmData(stranger, 'other', id()))], by)
+    await graph.commit([add('confirm', known, confirmData(known, 'other', action))], by)
     expect(await graph.verify()).toEqual([])
   })
 })
