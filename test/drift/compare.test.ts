@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compare, fileId } from '../../src/drift/compare.ts'
+import { compare, fileId, isSameShape } from '../../src/drift/compare.ts'
 import type { Observed } from '../../src/drift/observe.ts'
 import type { FileRecord } from '../../src/psg/change.ts'
 import { seen } from './given.ts'
@@ -76,6 +76,23 @@ describe('compare', () => {
       ['renamed', 'e', 'c'],
       ['renamed', 'f', 'a'],
     ])
+  })
+
+  it('pairs what is left in the order of the paths, whatever order it is met in', () => {
+    expect(
+      found(believed(record('c', 'x'), record('b', 'x'), record('a', 'x')), { z: seen('x'), y: seen('x') }),
+    ).toEqual([
+      ['deleted', 'c'],
+      ['renamed', 'y', 'a'],
+      ['renamed', 'z', 'b'],
+    ])
+  })
+
+  it('has no opinion about the mode of a link, which some systems do not keep', () => {
+    const link = (mode: number) => ({ ...seen('target', { type: 'link', mode }), ino: 1 })
+    const linked = record('l', 'target', { type: 'link', mode: 0o777 })
+    expect(found(believed(linked), { l: link(0o755) })).toEqual([])
+    expect(isSameShape(linked, link(0o755))).toBe(true)
   })
 
   it('has no opinion about a folder or a pipe where it expected nothing', () => {

@@ -62,6 +62,14 @@ describe('a merge', () => {
     )
   })
 
+  it('shows both sides of a conflict as they end their lines, and nothing for one that has none', () => {
+    expect(mergeText('1\r\n2\r\n', '1\r\ntwo\r\n', '1\r\n')).toEqual({
+      clean: false,
+      conflicts: 1,
+      marked: '1\r\n<<<<<<< graph\r\ntwo\r\n=======\r\n>>>>>>> file\r\n',
+    })
+  })
+
   it('keeps a missing last line end where nobody gave it one, and takes one from who did', () => {
     expect(mergeText('1\n2\n3', 'one\n2\n3', '1\n2\n3')).toEqual(clean('one\n2\n3'))
     expect(mergeText('1\n2\n3', 'one\n2\n3', '1\n2\n3\n')).toEqual(clean('one\n2\n3\n'))

@@ -1,9 +1,9 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Observed } from '../../src/drift/observe.ts'
 import { observe } from '../../src/drift/observe.ts'
-import { openRoot } from '../../src/drift/root.ts'
+import { disk, Elsewhere, openRoot, type Root } from '../../src/drift/root.ts'
 import { type ScanOptions, type ScanProgress, scan } from '../../src/drift/scan.ts'
 import { type Selection, selectFiles } from '../../src/drift/select.ts'
 import { Refused } from '../../src/protocol/errors.ts'
@@ -61,12 +61,40 @@ describe('a scan', () => {
     expect(await it.scan({}, it.root, { exclude: ['out'] })).toMatchObject({ paths: ['.gitignore', 'a'], folders: 1 })
   })
 
-  it('looks into some folders only when asked to', async () => {
-    const it = await scanning({ 'a/x': '1', 'b/y': '2' })
+  it('says nothing of what is known and does not belong any more', async () => {
+    const it = await scanning({ a: '1', 'out/b': '2' })
     await it.learn()
-    rmSync(it.full('a/x'))
-    rmSync(it.full('b/y'))
+    expect((await it.scan({}, it.root, { exclude: ['out'] })).paths).toEqual([])
+  })
+
+  it('suspects what goes, or gives way to a link, while it is being looked at', async () => {
+    const it = await scanning({ a: '1', 'b/c': '2' })
+    await it.learn()
+    const root: Root = {
+      ...it.root,
+      list: async (folder, nameless) => {
+        if (folder === 'b') throw new Elsewhere('b is a link')
+        return it.root.list(folder, nameless)
+      },
+      stat: async () => undefined,
+    }
+    expect(await it.scan({}, root)).toMatchObject({ paths: ['a', 'b/c'], unreadable: [] })
+  })
+
+  it('looks into some folders only when asked to', async () => {
+    const it = await scanning({ 'a/x': '1', 'b/y': '2', 'bb/z': '3' })
+    await it.learn()
+    for (const name of ['a/x', 'b/y', 'bb/z']) rmSync(it.full(name))
     expect((await it.scan({ folders: ['b'] })).paths).toEqual(['b/y'])
+  })
+
+  it('keeps no file open whose rules it has read', async () => {
+    const it = await scanning({ '.gitignore': 'x\n', 'a/.mplpignore': 'y\n' })
+    const [open, close] = [vi.spyOn(disk, 'open'), vi.spyOn(disk, 'close')]
+    onTestFinished(() => void vi.restoreAllMocks())
+    await it.scan()
+    expect(open).toHaveBeenCalled()
+    expect(close).toHaveBeenCalledTimes(open.mock.calls.length)
   })
 
   it('tells how far it is', async () => {
@@ -79,6 +107,10 @@ describe('a scan', () => {
   it('stops when it is told to', async () => {
     const it = await scanning({ 'a/b/c': '' })
     await expect(it.scan({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough')
+    const stop = new AbortController()
+    const onProgress = () => stop.abort(new Error('enough by now'))
+    const all = await scanning(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, '']))) // in one folder
+    await expect(all.scan({ signal: stop.signal, onProgress })).rejects.toThrow('enough by now')
   })
 
   it('does not take a root that is gone for a thousand deleted files', async () => {

@@ -227,6 +227,19 @@ describe('a finding', () => {
     await it.tracker.close()
   })
 
+  it('has no diff where it would be of more than a person reads, or of nothing', async () => {
+    const it = await given({ most: 'x\n', more: 'x\n', moded: 'x\n' })
+    put(it.root, { most: 'y'.repeat(1024 * 1024), more: 'y'.repeat(1024 * 1024 + 1) })
+    chmodSync(join(it.root, 'moded'), 0o755)
+    const { findings } = await it.tracker.scan()
+    expect(findings.map(({ path, lines_added }) => [path, lines_added])).toEqual([
+      ['moded', undefined],
+      ['more', undefined],
+      ['most', 1],
+    ])
+    await it.tracker.close()
+  })
+
   it('is put on record, changed and closed among many with long diffs', async () => {
     const it = await given({})
     const all = (text: string) => Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`f${i}`, `${i} ${text}`]))
