@@ -295,10 +295,7 @@ export class ProjectGraph {
 
   /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
   reload(): Promise<void> {
-    return this.#serially(async () => {
-      if (this.#pending) await this.#copy.catchUp() // it may be there by now
-      await this.#copy.reload()
-    })
+    return this.#serially(() => this.#copy.reload())
   }
 
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
@@ -364,10 +361,9 @@ export class ProjectGraph {
       const known = this.revision >= pending.drafted.commit.revision // reloading found it first
       this.#landed(pending, known ? pending.drafted.commit : this.#apply(pending.drafted))
     } catch (error) {
-      if (error instanceof RevisionConflict || error instanceof FencedOut || error instanceof KeyExists) {
-        await this.#copy.catchUp() // what stands in its place, if anything does, tells whether it is ours
-        this.#pending = undefined
-      } else if (error instanceof OutcomeUnknown || pending.wanted !== wanted) throw error
+      const isRefused = error instanceof RevisionConflict || error instanceof FencedOut || error instanceof KeyExists
+      if (isRefused) this.#pending = undefined
+      else if (error instanceof OutcomeUnknown || pending.wanted !== wanted) throw error
       else throw new OutcomeUnknown(this.id, { cause: error })
     }
   }

@@ -247,6 +247,45 @@ describe('psg: a write whose outcome nobody knows', () => {
     await agree(store, graph)
   })
 
+  it('is known again where it began the graph, and reading it anew has met it', async () => {
+    const { store, faulty, silence, id: fresh, graph: other } = await silentWorld('lose-reply')
+    const context = fresh()
+    const graph = await openGraph(faulty, context, { clock: other.clock })
+    const mine = takeApart('context', contextOf(context))
+    silence.on = true
+    silence.reads = true
+    await expect(graph.commit(mine, by)).rejects.toBeInstanceOf(OutcomeUnknown)
+    silence.on = false
+    silence.reads = false
+    await graph.reload()
+    expect((await graph.commit(mine, by)).revision).toBe(1)
+    expect([graph.revision, graph.state.size]).toEqual([1, 1]) // not taken in once more
+    expect((await graph.commit([set('context', context, { title: 'next' })], by)).revision).toBe(2)
+    await agree(store, graph)
+  })
+
+  it('gives way when somebody else took its id, and lets others in', async () => {
+    const { graph, store, silence, context, id: fresh } = await silentWorld('lose-call')
+    const { changes } = planOf({ context, id: fresh }, { a: [] })
+    silence.on = true
+    await expect(graph.commit(changes, by)).rejects.toBeInstanceOf(OutcomeUnknown)
+    const elsewhere = fresh()
+    const other = await openGraph(store, elsewhere, { clock: graph.clock })
+    await other.commit(takeApart('context', contextOf(elsewhere)), by)
+    const taken = changes.map((change) =>
+      'data' in change && 'context_id' in change.data
+        ? { ...change, data: { ...change.data, context_id: elsewhere } }
+        : change,
+    )
+    await other.commit(taken as Changes, by)
+    silence.on = false
+    expect((await graph.commit([set('context', context, { title: 'free' })], by)).revision).toBe(2)
+    await expect(graph.commit(changes, by)).rejects.toMatchObject({
+      violations: [{ rule: 'id.unique' }, { rule: 'id.unique' }],
+    })
+    await agree(store, graph)
+  })
+
   it('gives way when somebody else took its place, and can be tried anew', async () => {
     const { graph, store, silence, context } = await silentWorld('lose-call')
     const mine: Changes = [set('context', context, { title: 'mine' })]

@@ -25,6 +25,11 @@ function weighed(): { readonly store: Backend; readonly bytes: number[] } {
 const trails = async ({ store, context }: World) =>
   (await store.getMany([INDEX.written(context)])).has(INDEX.written(context))
 
+const told = (notes: string): CommitOptions => ({
+  ...by,
+  events: [{ event: { event_type: 'noted', event_family: 'external_integration', payload: { notes } } }],
+})
+
 describe('psg: values that trail behind the journal', () => {
   it('are weighed whole by whoever opens the graph, also of what has ended or is not loaded', async () => {
     const { store, bytes } = weighed()
@@ -88,17 +93,26 @@ describe('psg: values that trail behind the journal', () => {
     expect(await trails(given)).toBe(false)
   })
 
-  it('are written when the entries that tell them are large in themselves', async () => {
+  it.each([
+    ['events', (notes: string) => told(notes)],
+    ['reasons', (reason: string) => ({ ...by, reason })],
+  ])('are written when the entries that tell them are large in themselves, for their %s', async (_, saying) => {
     const given = await world()
     const { graph, context } = given
-    const told = (notes: string): CommitOptions => ({
-      ...by,
-      events: [{ event: { event_type: 'noted', event_family: 'external_integration', payload: { notes } } }],
-    })
-    await graph.commit([set('context', context, { title: 'small' })], told('few'))
+    await graph.commit([set('context', context, { title: 'small' })], saying('few'))
     expect(await trails(given)).toBe(true)
-    await graph.commit([set('context', context, { title: 'large' })], told(text(4)))
+    await graph.commit([set('context', context, { title: 'large' })], saying(text(4)))
     await graph.commit([set('context', context, { title: 'next' })], by)
+    expect(await trails(given)).toBe(false)
+  })
+
+  it('are written before there are more than are soon read', async () => {
+    const given = await world()
+    const adding = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => add('file', `${from + i}`, file(`${from + i}`)))
+    await given.graph.commit(adding(0, 7_999), by) // beside the context
+    expect(await trails(given)).toBe(true)
+    await given.graph.commit(adding(7_999, 8_000), by)
     expect(await trails(given)).toBe(false)
   })
 
