@@ -128,7 +128,6 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   await inTurn(begin)
   const anew = () =>
     inTurn(async () => {
-      if (stop.signal.aborted) return
       leave(() => true)
       await begin()
     })

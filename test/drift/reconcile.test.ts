@@ -13,7 +13,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { fileId } from '../../src/drift/compare.ts'
+import { compare, fileId } from '../../src/drift/compare.ts'
+import type { Observed } from '../../src/drift/observe.ts'
+import { agreedOn, recordOf, resolve } from '../../src/drift/reconcile.ts'
 import type { Reconciled } from '../../src/drift/settle.ts'
 import type { TrackOptions } from '../../src/drift/tracker.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
@@ -23,7 +25,7 @@ import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { failingListeners } from '../support/failing-listeners.ts'
 import { drifted, type Files } from './drifted.ts'
-import { given, put } from './given.ts'
+import { given, put, seen } from './given.ts'
 
 describe('`files`: what is on the disk is accepted', () => {
   it.each([
@@ -362,5 +364,50 @@ describe('rules', () => {
     )
     expect(readdirSync(it.root)).toEqual(['a'])
     await it.tracker.close()
+  })
+})
+
+describe('what settles a finding', () => {
+  const nothing = { content: () => undefined }
+  /** A file that both sides have agreed on as `base`, and that the graph has changed since. */
+  const changed = (base: Observed, graph: Observed, file: Observed, from?: string) => {
+    const believed = { ...recordOf(from ?? 'a', graph), agreed: agreedOn(base) }
+    const [finding] = compare(new Map([[believed.path, believed]]), new Map([['a', file]]))
+    return finding!
+  }
+
+  it('brings a renamed file back before the one that it has become goes', () => {
+    const file = seen('as agreed')
+    const settled = resolve(changed(file, seen('changed'), file, 'old'), 'graph', nothing)
+    expect(settled).toMatchObject({
+      operations: [
+        { op: 'put', path: 'old' },
+        { op: 'remove', path: 'a' },
+      ],
+    })
+  })
+
+  it('takes from each side what it has changed, with the size that belongs to it', () => {
+    const [base, graph] = [seen('one'), seen('much longer', { kept: false })]
+    const finding = changed(base, graph, seen('one', { mode: 0o755 }))
+    const { digest, size, kept } = graph
+    expect(resolve(finding, 'merge', { ...nothing, base: agreedOn(base) })).toMatchObject({
+      outcome: 'merged',
+      records: [{ path: 'a', record: { digest, size, kept, mode: 0o755 } }],
+    })
+  })
+
+  it('asks about two files that have both come in the place of a link', () => {
+    const base = seen('target', { type: 'link' })
+    const finding = changed(base, seen('graph'), seen('file'))
+    expect(resolve(finding, 'merge', { ...nothing, base: agreedOn(base) })).toEqual({
+      outcome: 'conflict',
+      reason: 'type',
+    })
+  })
+
+  it('remembers of a file that its times may hide a change', () => {
+    expect(agreedOn(seen('a', { racy: true }))).toMatchObject({ racy: true })
+    expect(agreedOn(seen('a'))).not.toHaveProperty('racy')
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { fileId } from '../../src/drift/compare.ts'
 import { compensation, isMet, pathsIn } from '../../src/drift/compensate.ts'
 import { type FileReturn, isEmpty, portionOf, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
@@ -132,6 +133,15 @@ describe('the plan of a rollback', () => {
     expect(files.map(({ path }) => path)).toEqual(['a'])
   })
 
+  it('says nothing of a file that is as it was, and whose it is already', () => {
+    const back = plan({
+      changes: [update('1', { mtime: 'then' })],
+      believed: () => record('a', 'same', { written_by: 'an action before' }),
+      observed: new Map([['a', seen('same')]]),
+    })
+    expect(isEmpty(back)).toBe(true)
+  })
+
   it('leaves a file that is not looked at any more: nobody knows what lies there', () => {
     const { files, conflicts, effects } = plan({
       changes: [update('1', { digest: digestOf('old') }), { kind: 'node_delete', node: 'file', id: '2' }],
@@ -177,6 +187,62 @@ describe('the plan of a rollback', () => {
     expect([effects, conflicts]).toEqual([[], [{ what: 'file', name: 'a', reason: 'changed by somebody else' }]])
   })
 
+  it('gives a file its mode back though its content was not kept: that is what it was', () => {
+    const { files, impossible } = plan({
+      changes: [update('1', { mode: 0o644, kept: false })],
+      believed: () => record('a', 'same', { mode: 0o755 }),
+      observed: new Map([['a', seen('same', { mode: 0o755 })]]),
+    })
+    expect([files.map(({ path }) => path), impossible]).toEqual([['a'], []])
+  })
+
+  it('leaves to its inverse what the graph cannot bring back', () => {
+    const inverse = fileOperation({ operation: 'write', path: 'a', content_digest: digestOf('old') })
+    const { effects, impossible } = plan({
+      changes: [update('1', { digest: digestOf('old'), kept: false })],
+      believed: () => record('a', 'run'),
+      wrote: new Map([['1', 'a']]),
+      observed: new Map([['a', seen('run')]]),
+      actions: [{ action: action('1', { inverse }), ended: 1 }],
+    })
+    expect([effects.length, impossible.map(({ name }) => name)]).toEqual([1, ['a']])
+  })
+
+  it('says that a write which was cut off cannot be undone, unless the graph knows what was there', () => {
+    const cutOff = (changed: readonly string[]) =>
+      plan({
+        believed: () => record('a', 'run'),
+        wrote: new Map([['1', 'a']]),
+        changed: new Set(changed),
+        observed: new Map([['a', seen('run')]]),
+        actions: [{ action: action('1', { inverse: 'irreversible' }), ended: 1, cutOffAt: 'a' }],
+      }).irreversible.map(({ action_id }) => action_id)
+    expect([cutOff([]), cutOff(['a'])]).toEqual([['1'], []])
+  })
+
+  it('says once of a file why it is left, where the graph and an inverse both would have brought it back', () => {
+    const inverse = fileOperation({ operation: 'delete', path: 'a', expected_digest: digestOf('run') })
+    const { conflicts } = plan({
+      restoration: { changes: [], conflicts: [{ kind: 'file', id: fileId('a'), revision: 7, message: 'changed' }] },
+      believed: () => record('a', 'theirs'),
+      wrote: new Map([[fileId('a'), 'a']]),
+      observed: new Map([['a', seen('run')]]),
+      actions: [{ action: action('1', { inverse }), ended: 1 }],
+    })
+    expect(conflicts).toEqual([{ what: 'file', name: 'a', reason: 'changed' }])
+  })
+
+  it('moves back what the run has moved into what is tracked, and does not take it away before', () => {
+    const inverse = fileOperation({ operation: 'move', path: 'in', to: 'out' })
+    const { files, effects, conflicts } = plan({
+      changes: [{ kind: 'node_delete', node: 'file', id: '1' }],
+      believed: () => record('in', 'run'),
+      observed: new Map([['in', seen('run')]]),
+      actions: [{ action: action('1', { inverse }), ended: 1 }],
+    })
+    expect([files, effects.length, conflicts]).toEqual([[], 1, []])
+  })
+
   it('is another one, with another digest, when anything about it differs', () => {
     const of = (content: string) =>
       plan({
@@ -203,4 +269,5 @@ it('of very many files takes away first, what lies in a folder before it, and th
   const { portion, isLast } = portionOf(files, new Set(['z0']))
   expect(portion.slice(0, 4).map(({ path }) => path)).toEqual(['a/b', 'a', 'b', 'b/c'])
   expect([portion.length, isLast]).toEqual([500, false])
+  expect(portionOf(many, new Set())).toMatchObject({ portion: many, isLast: true })
 })

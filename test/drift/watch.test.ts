@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
@@ -90,6 +91,22 @@ describe('a folder', () => {
     await expect.poll(() => [...open]).toEqual([''])
   })
 
+  it('that was put in the place of another is told of with the root: what happened before it was watched is for a scan', async () => {
+    const [root, elsewhere] = [tempFolder(), tempFolder()]
+    for (const folder of [join(root, 'a'), join(elsewhere, 'b')]) fs.mkdirSync(folder)
+    const clock = manualClock()
+    const told: string[] = []
+    const onSettled = (paths: readonly string[]) => void told.push(...paths)
+    const options = { clock, settleMs: 100, isIgnored: () => false, onSettled, onError() {} }
+    const watched = await watchFolder(root, options)
+    onTestFinished(() => watched.close())
+    fs.rmdirSync(join(root, 'a'))
+    fs.renameSync(join(elsewhere, 'b'), join(root, 'a'))
+    await expect.poll(() => clock.sleeping).toBe(1)
+    await expect.poll(() => clock.advance(100).then(() => told)).toContain('a')
+    expect(told).toContain('')
+  })
+
   it('that could not be watched when it came is watched once it can be', async () => {
     const root = tempFolder()
     limitTo([root], 'EACCES')
@@ -126,6 +143,34 @@ describe('waiting until what has happened is told', () => {
     }
     await expect.poll(another).toBe(true)
     expect(told).toContain('a')
+  })
+})
+
+describe('what happens again and again', () => {
+  it('is told of after a while, also where it never comes to rest', async () => {
+    let stirs: (kind: string, name: string) => void = () => undefined
+    const handle = Object.assign(new EventEmitter(), { close() {} })
+    vi.spyOn(fs, 'watch').mockImplementation(((_: string, listener: typeof stirs) => {
+      stirs = listener
+      return handle
+    }) as unknown as typeof fs.watch)
+    syncBuiltinESMExports()
+    const clock = manualClock()
+    const told: string[] = []
+    const onSettled = (paths: readonly string[]) => void told.push(...paths)
+    const options = { clock, settleMs: 100, isIgnored: () => false, onSettled, onError() {} }
+    const watching = await watchFolder(tempFolder(), options)
+    onTestFinished(() => watching.close())
+    const passes = async (ms: number) => {
+      for (let passed = 0; passed < ms; passed += 50) {
+        stirs('change', 'a')
+        await clock.advance(50)
+      }
+    }
+    await passes(1_900)
+    expect(told).toEqual([])
+    await passes(200)
+    await expect.poll(() => told).toEqual(['a'])
   })
 })
 
