@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { manualClock } from '../../src/protocol/clock.ts'
+import { isoMicros, manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt } from '../../src/protocol/errors.ts'
-import { openGraph } from '../../src/psg/graph.ts'
+import { takeApart } from '../../src/psg/document.ts'
+import { newGraph, openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
+import { trimmedKey } from '../../src/psg/trimmed.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { replicated } from '../support/replicated.ts'
-import { add, by, file, set, world } from './given.ts'
+import { add, by, contextOf, file, set, world } from './given.ts'
 
 /** A graph that others share, in a store whose replica knows of its first two commits. */
 async function given() {
@@ -99,6 +102,61 @@ describe('psg/graph on a store that has lost what it acknowledged', () => {
     graph.watch(() => seen.push(graph.setBacks))
     await graph.refresh()
     expect(seen).toEqual([1])
+  })
+})
+
+describe('psg/graph of what was taken away and begun anew', () => {
+  /** All of the context is gone from the store, and something else has the newest entry. */
+  async function takenAway(store: Backend, context: string, at: number): Promise<void> {
+    const deletes: string[] = []
+    for await (const [key] of store.scan('')) if (key !== trimmedKey(context)) deletes.push(key)
+    const [{ revision: expected }, { revision: other }] = await Promise.all([store.head(context), store.head('other')])
+    await store.commit({ stream: 'other', expected: other, entry: {}, inserts: [], puts: [], deletes: [] })
+    const puts = [[trimmedKey(context), { at: isoMicros(at * 1000) }]] as const
+    await store.commit({ stream: context, expected, forget: true, inserts: [], puts, deletes })
+  }
+  const begunAnew = async (graph: ProjectGraph) =>
+    void (await graph.commit(takeApart('context', { ...contextOf(graph.id), title: 'anew' }), by))
+  const summed = (graph: ProjectGraph, summary: string) => graph.commit([set('context', graph.id, { summary })], by)
+
+  it('is not taken for what it was, also where the clock is set back meanwhile', async () => {
+    const clock = manualClock()
+    let setBack = 0
+    const { graph, context, store } = await world({ clock: { ...clock, now: () => clock.now() - setBack } })
+    await clock.advance(10_000)
+    await takenAway(store, context, clock.now())
+    await begunAnew(await openGraph(store, context, { clock }))
+    setBack = 3_600_000
+    await summed(graph, 'later')
+    expect([graph.get('context', context)!.data.title, graph.setBacks]).toEqual(['anew', 1])
+    expect(await graph.verify()).toEqual([])
+  })
+
+  it('is not taken for lost by who began it, without looking whether there was one before', async () => {
+    const clock = manualClock()
+    const { context, store } = await world({ clock })
+    await takenAway(store, context, clock.now())
+    await clock.advance(10_000)
+    const graph = newGraph(store, context, { clock })
+    await begunAnew(graph)
+    await clock.advance(10_000)
+    await summed(graph, 'later')
+    expect(graph.setBacks).toBe(0)
+  })
+
+  it('is not taken for what it was once it is taken away again, by whom the time is earlier', async () => {
+    const clock = manualClock()
+    const { context, store } = await world({ clock })
+    await takenAway(store, context, clock.now())
+    await clock.advance(10_000)
+    const graph = await openGraph(store, context, { clock })
+    await begunAnew(graph)
+    await clock.advance(10_000)
+    await takenAway(store, context, clock.now() - 15_000)
+    await begunAnew(await openGraph(store, context, { clock }))
+    await summed(graph, 'later')
+    expect(graph.setBacks).toBe(1)
+    expect(await graph.verify()).toEqual([])
   })
 })
 
