@@ -108,6 +108,18 @@ describe('group commit', () => {
     await landed
   })
 
+  it('sends a write alone that forgets a stream, whatever waits before and behind it', async () => {
+    const { commit, batches } = slowMember()
+    const forget = (stream: string) => commit({ stream, expected: 1, forget: true, inserts: [], puts: [], deletes: [] })
+    const landed = Promise.all([forget('a'), commit(append('b', 0)), forget('c'), commit(append('d', 0))])
+    for (const expected of [['a'], ['b', 'd'], ['c']]) {
+      await batches.next()
+      expect(batches.sent.at(-1)).toEqual(expected)
+      batches.answer()
+    }
+    await landed
+  })
+
   it('bounds a batch by count and by bytes, and sends alone what is larger than the bound', async () => {
     const byCount = slowMember({ maxWrites: 2 })
     const three = Promise.all(['a', 'b', 'c'].map((stream) => byCount.commit(append(stream, 0))))
