@@ -868,6 +868,7 @@ describe('bad input', () => {
 
   it.each([
     ['/psg/plans/absent', 404],
+    ['/openapi-json', 404],
     ['/psg/contexts/..%2f..%2fetc%2fpasswd', 400],
     ['/runs/%00', 400],
     ['/runs/absent', 404],
