@@ -57,8 +57,8 @@ function withWhatFollows(
     for (const { kind, id } of needsOf(state.get(change.node, change.id)))
       if (kinds.get(nodeKey(kind, id)) === 'node_delete')
         append(follows, name, { name: nodeKey(kind, id), message: `${kind} ${id} is needed by ${what}, which stays` })
-    for (const { kind, id, soft } of needsOf(comeBack(change, state)))
-      if (!soft && kinds.get(nodeKey(kind, id)) === 'node_add')
+    for (const { kind, id } of needsOf(comeBack(change, state)))
+      if (kinds.get(nodeKey(kind, id)) === 'node_add')
         append(follows, nodeKey(kind, id), { name, message: `${what} needs ${kind} ${id}, which does not come back` })
   }
   const reasons = new Map(blamed)

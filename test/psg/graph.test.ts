@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { FencedOut, InvalidInput, RevisionConflict, RuleViolation, TooLarge } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
-import type { Changes } from '../../src/psg/change.ts'
+import type { Change, Changes } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
@@ -41,6 +41,23 @@ describe('psg/graph: a commit', () => {
     const changes = [set('plan', plan.id, { title: undefined }), move('plan', plan.id, 'cancelled')]
     for (const order of [changes, changes.toReversed()])
       await expect(graph.commit(order, by)).rejects.toMatchObject({ violations: [{ rule: 'schema', path: 'title' }] })
+  })
+
+  it('looks at what is taken away after a move as at anything that is taken away', async () => {
+    const given = await world()
+    const { id, step } = await withPlan(given, { a: [], b: [] }, 'in_progress')
+    const changes = [move('step', step('a'), 'in_progress'), remove('step', step('a'))]
+    const violations = await violationsOf(given.graph.commit(changes, by))
+    expect(violations).toContainEqual(expect.objectContaining({ rule: 'plan.frozen', node: `step/${step('a')}` }))
+    expect(given.graph.get('plan', id)!.data.status).toBe('in_progress')
+  })
+
+  it('takes nothing for a move that only changes more of what it adds', async () => {
+    const given = await world()
+    const { id, changes } = planOf(given, { a: [] }, { status: 'approved' })
+    const imported = changes.map((change) => ({ ...change, imported: true }) as Change)
+    await given.graph.commit([...imported, set('plan', id, { title: 'renamed' })], by)
+    expect(given.graph.get('plan', id)!.data).toMatchObject({ status: 'approved', title: 'renamed' })
   })
 
   it('tells every rule that is broken, at every node, not the first alone', async () => {

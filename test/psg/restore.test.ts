@@ -1,11 +1,12 @@
 import { describe, expect, it, vi } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
-import type { Digest } from '../../src/protocol/json.ts'
-import type { Change, CommitOptions } from '../../src/psg/change.ts'
+import type { Digest, JsonObject } from '../../src/protocol/json.ts'
+import type { Change, CommitOptions, EntryBody, Stored } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { decide, endPlan, move } from '../../src/psg/moves.ts'
+import { touchedBy } from '../../src/psg/restore.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { overtaken } from '../support/overtaken.ts'
 import {
@@ -32,6 +33,34 @@ const chained = (owner: string, after: string, ids: readonly string[]): readonly
     const dependencies = [ids[i - 1] ?? after]
     return add('step', step_id, { step_id, description: 'd', status: 'pending', dependencies }, { owner })
   })
+
+describe('psg/restore: what became of what a run changed', () => {
+  const data = (size: number, mtime = TIME) => ({
+    born: 1,
+    data: { ...file('a', size), mtime } as unknown as JsonObject,
+  })
+  /** A file, as it was after each entry; those of the run are the ones told. */
+  const became = (states: readonly Stored[], ours: readonly number[]) => {
+    const entries = states.slice(1).map((after, i) => ({
+      revision: i + 1,
+      body: { changes: [{ key: 'c/files/file/a', before: states[i], after }] } as unknown as EntryBody,
+    }))
+    return touchedBy(entries, ({ revision }) => ours.includes(revision)).get('c/files/file/a')!
+  }
+
+  it('is somebody else’s once they have changed it, also where the run did so once more', () => {
+    expect(became([data(1), data(2), data(3)], [1])).toMatchObject({ foreign: 2 })
+    expect(became([data(1), data(2), data(3), data(4), data(4, 'later')], [1, 3])).toMatchObject({
+      foreign: 4,
+      isMixed: true,
+    })
+  })
+
+  it('is the run’s where others have put it back, or have only looked at it', () => {
+    expect(became([data(1), data(2), data(3), data(2)], [1]).foreign).toBeUndefined()
+    expect(became([data(1), data(2), data(2, 'later')], [1]).foreign).toBeUndefined()
+  })
+})
 
 describe('psg/restore: one run', () => {
   it('takes back what the run did, and nothing else', async () => {

@@ -83,6 +83,16 @@ describe('psg: values that trail behind the journal', () => {
     expect(await graph.verify()).toEqual([])
   })
 
+  it('are none whose name no store takes: the commit that would make one is refused, and the next lands', async () => {
+    const { graph, context } = await world()
+    const long = 'x'.repeat(1_024)
+    await expect(graph.commit([add('file', long, file('a.ts'))], by)).rejects.toMatchObject({ code: 'invalid_input' })
+    await graph.commit([set('context', context, { title: 'goes on' })], by)
+    const hasty = await openGraph(graph.store, context, { mostTrailing: 0 })
+    await hasty.commit([set('context', context, { title: 'writes all that trails' })], by)
+    expect(await graph.verify()).toEqual([])
+  })
+
   it('do not wait behind a large one that was not in memory when it was changed', async () => {
     const given = await world({ mostTrailing: 0 })
     const { graph, context, store } = given
