@@ -131,6 +131,36 @@ it('misses nothing that is published while a look at the history is on its way',
   await bus.close()
 })
 
+it('gives a newcomer nothing again that was published before, also while its publisher repeats itself', async () => {
+  const history = keptHistory()
+  const bus = history.over(memoryTransport({ history }))
+  await bus.publish(series(1, 3))
+  await bus.publish([delivery(1)])
+  const got: Delivery[] = []
+  await bus.subscribe({}, (d) => void got.push(d))
+  for (const d of series(2, 4)) await bus.publish([d])
+  await until(() => got.length > 0)
+  expect(ids(got)).toEqual([delivery(4).event.event_id])
+  await bus.close()
+})
+
+it('asks again where its history has begun if it could not tell', async () => {
+  const history = keptHistory()
+  let isAway = true
+  const published = async () => {
+    if (isAway) throw new Unavailable('the store', 'try again')
+    return history.published()
+  }
+  const bus = history.over(memoryTransport({ history: { ...history, published } }))
+  const got: Delivery[] = []
+  await expect(bus.subscribe({}, (d) => void got.push(d))).rejects.toBeInstanceOf(Unavailable)
+  isAway = false
+  await bus.subscribe({}, (d) => void got.push(d))
+  await bus.publish([delivery(1)])
+  await until(() => got.length === 1)
+  await bus.close()
+})
+
 it('tells who has come to a place that its history has lost, and lets nobody begin there', async () => {
   const history = keptHistory()
   const bus = history.over(memoryTransport({ history, onError: () => undefined }))
