@@ -33,6 +33,17 @@ it('can be read at any moment while it goes on to a new file', async () => {
   }
 })
 
+it('keeps no file open but the one that grows', async () => {
+  const journal = await openJournal(tempFolder(), 0, 1)
+  onTestFinished(() => journal.close())
+  await journal.append([setText('key', 'in a file that is full')])
+  await journal.roll()
+  vi.mocked(open).mockClear()
+  expect(await journal.page(1)).toHaveLength(1)
+  const opened = await Promise.all(vi.mocked(open).mock.results.map(({ value }) => value as ReturnType<typeof open>))
+  expect(opened.map(({ fd }) => fd)).toEqual([-1])
+})
+
 it('goes on in the present file while a new one cannot be had, and begins it when it can', async () => {
   const folder = tempFolder()
   const journal = await openJournal(folder, 0, 1)
