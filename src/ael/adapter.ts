@@ -94,8 +94,8 @@ export interface Call extends Asker {
   /** Waits without the timeout running on: for a person's answer, or a store that is away. */
   readonly untimed: <T>(wait: Promise<T>) => Promise<T>
   /**
-   * Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. `resume` is what an
-   * ActionError of an earlier try at it carried.
+   * Carries out a further action (a tool that a model chose), as `newAction` makes it: it passes the same admission and is observed like any other.
+   * `resume` is what an ActionError of an earlier try at it carried.
    */
   readonly act: (action: Action, options?: { readonly resume?: Json }) => Promise<ActionResult>
   /**
