@@ -21,6 +21,14 @@ export const failureLines = (graph: ProjectGraph, { failures = {}, error }: RunR
     ([step, { message }]) => [`${graph.get('step', step)?.data.status}: ${stepNamed(graph, step)}`, inOneLine(message)],
   )
 
+/** What became of each action that was to be taken back. */
+export const undoneLines = (graph: ProjectGraph, { undone = [] }: RunResult): readonly string[] =>
+  lastOf(undone, ({ step_id, status, error, reason = String(error?.message ?? 'it cannot be undone') }) =>
+    status === 'undone'
+      ? [`taken back: ${stepNamed(graph, step_id)}`]
+      : [`not taken back: ${stepNamed(graph, step_id)}`, inOneLine(reason)],
+  )
+
 /** A line each, and of many the last. */
 function lastOf<T>(all: readonly T[], cells: (one: T) => readonly string[]): readonly string[] {
   if (all.length === 0) return []

@@ -2,9 +2,9 @@ import { stepNamed } from '../orchestrator/waits.ts'
 import type { RunResult } from '../protocol/run-result.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io, unbroken } from './io.ts'
-import { failureLines, outputLines } from './outputs.ts'
+import { failureLines, outputLines, undoneLines } from './outputs.ts'
 
-/** Says how a run has ended, which of its steps failed, and what the others gave. */
+/** Says how a run has ended, which of its steps failed, what was taken back and what was not, and what the others gave. */
 export async function tellEnd(
   ids: { readonly plan_id: string },
   result: RunResult,
@@ -17,7 +17,7 @@ export async function tellEnd(
     const step = result.error?.step_id
     const where = step === undefined ? [] : [unbroken(`the step “${stepNamed(graph, step)}”`)]
     const how = [status, ...where, result.error?.message ?? []].flat().join(': ')
-    return [how, ...failureLines(graph, result), ...outputLines(graph, result)].join('\n')
+    return [how, ...[failureLines, undoneLines, outputLines].flatMap((lines) => lines(graph, result))].join('\n')
   })
   return result.success ? EXIT.done : EXIT.failed
 }

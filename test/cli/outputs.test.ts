@@ -66,6 +66,40 @@ describe('mplp run', { timeout: PATIENT }, () => {
     expect(Object.values(JSON.parse(shown.out).failures)).toMatchObject([{ message: 'no b' }, {}, { message: 'no d' }])
   })
 
+  it('shows what was taken back, and what was not and why', async () => {
+    const folder = tempFolder()
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      `const no = () => { throw new Error('no') }
+       export default { vsl: 'memory:', functions: { book: () => null, unbook: () => null, send: () => null, no } }`,
+    )
+    const call = (name: string, inverse?: string, ...dependencies: string[]) => ({
+      action_type: 'function',
+      params: { name },
+      dependencies,
+      approval: 'none',
+      ...(inverse && {
+        inverse: inverse === 'irreversible' ? inverse : { action_type: 'function', params: { name: inverse } },
+      }),
+    })
+    const steps = {
+      book: call('book', 'unbook'),
+      send: call('send', 'irreversible', 'book'),
+      keep: call('book', 'no', 'send'),
+      pay: call('no', undefined, 'keep'),
+    }
+    const flow = { title: 'Taken back', steps, options: { on_failure: 'compensate' } }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    const { code, out } = await mplpHere(folder, ['run', 'flow.json'])
+    expect([code, ...out.trimEnd().split('\n').slice(1)]).toEqual([
+      1,
+      'failed: the step “pay”: no',
+      'not taken back: send  it cannot be undone',
+      'not taken back: keep  no',
+      'taken back: book',
+    ])
+  })
+
   it('shows nothing where nothing was given', async () => {
     expect(await printed({ nothing: null })).toEqual(['completed'])
   })
