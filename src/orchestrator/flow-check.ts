@@ -2,7 +2,7 @@ import type { RetryPolicy } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clocks, members, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { type Blame, blaming } from '../protocol/problem.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import { MAX_KEY_BYTES } from '../vsl/backend.ts'
 import { isName } from '../vsl/check-input.ts'
@@ -21,8 +21,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[]):
       ...unreadable(Object(options).flow, flowKeys, 'flow.'),
     )
   if (problems.length > 0) throw new InvalidInput('flow', problems)
-  const wrong = (path: string, rule: string, message: string, found?: unknown) =>
-    void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
+  const wrong = blaming(problems)
   const {
     flow = {},
     runtimeContext,
@@ -78,7 +77,6 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[]):
 }
 
 type Options = Record<string, unknown>
-type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
 const CONTEXT_KEYS = ['ids', 'coordination', 'events', 'options']
 const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'patienceMs', 'clock', 'onError']
@@ -107,7 +105,7 @@ const unread = (path: string, error: unknown): Problem => ({
   message: `threw while it was read: ${messageOf(error)}`,
 })
 
-function checkModules(modules: unknown, wrong: Wrong): void {
+function checkModules(modules: unknown, wrong: Blame): void {
   if (!isObject(modules) || !(isRegistry(modules) || members.fits(modules)))
     return wrong('modules', 'type', 'must be a plain object of handlers', modules)
   if (isRegistry(modules)) return
@@ -116,7 +114,7 @@ function checkModules(modules: unknown, wrong: Wrong): void {
       wrong(`modules.${name}`, 'type', 'must be a function', handler)
 }
 
-function checkContext(context: unknown, wrong: Wrong): void {
+function checkContext(context: unknown, wrong: Blame): void {
   if (!isObject(context)) return wrong('runtimeContext', 'type', 'must be an object', context)
   const { ids, coordination, events, options = {} } = context
   if (!isObject(ids) || typeof ids.runId !== 'string' || ids.runId === '')
@@ -142,7 +140,7 @@ function checkContext(context: unknown, wrong: Wrong): void {
   for (const key of Object.keys(others)) wrong(`runtimeContext.options.${key}`, 'extra_forbidden', 'is not an option')
 }
 
-function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong: Wrong): void {
+function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong: Blame): void {
   for (const key of Object.keys(flow))
     if (!keys.includes(key))
       wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)

@@ -10,8 +10,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
-import { problem } from '../protocol/problem.ts'
-import { shown } from '../protocol/shown.ts'
+import { type Blame, blaming, problem } from '../protocol/problem.ts'
 import type { Collab, Plan } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -38,8 +37,7 @@ export function openSession(
   switched?: ReadonlySet<string>,
 ): Session {
   const problems: Problem[] = [...breachProblems(mapBreaches({ collab }, switched)), ...askedProblems(asked, plan)]
-  const wrong: Wrong = (path, rule, message, found) =>
-    void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
+  const wrong = blaming(problems)
   checkCollab(collab, plan, wrong)
   const seats = collab.participants.flatMap((participant, i) => seatOf(participant, i, role, wrong))
   if (seats.length === collab.participants.length)
@@ -70,8 +68,6 @@ export function refuseIfTaken({ state }: ProjectGraph, collab_id: string, plan_i
     throw new InvalidInput('session', [{ path: 'session.collab_id', rule: 'guard', message, found: collab_id }])
   }
 }
-
-type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
 const SESSION: { readonly [O in keyof Required<SessionAsked>]: Field | Fields } = {
   collab_id: text,
@@ -109,7 +105,7 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   return problems
 }
 
-function checkCollab(collab: Collab, plan: Plan, wrong: Wrong): void {
+function checkCollab(collab: Collab, plan: Plan, wrong: Blame): void {
   const { mode, participants, status, context_id } = collab
   if (context_id !== plan.context_id)
     wrong('collab.context_id', 'reference.context', 'is not the context of the plan', context_id)
@@ -125,7 +121,7 @@ function checkCollab(collab: Collab, plan: Plan, wrong: Wrong): void {
 }
 
 /** A role that nobody has here may be ranked all the same: the same ranks serve many sessions. */
-function checkRanks({ conflicts }: SessionAsked, seats: readonly SessionSeat[], role: RoleFinder, wrong: Wrong): void {
+function checkRanks({ conflicts }: SessionAsked, seats: readonly SessionSeat[], role: RoleFinder, wrong: Blame): void {
   for (const name of Object.keys(conflicts?.ranks ?? {}))
     if (!role(name) && !seats.some(({ names }) => names.includes(name)))
       wrong(`session.conflicts.ranks.${name}`, 'reference.resolves', 'is neither a participant nor a role')
@@ -135,7 +131,7 @@ function seatOf(
   { participant_id, role_id, kind, display_name }: Collab['participants'][number],
   i: number,
   role: RoleFinder,
-  wrong: Wrong,
+  wrong: Blame,
 ): readonly SessionSeat[] {
   if (role_id === undefined || role_id.trim() === '') return [] // an invariant of the profile has named it
   const known = role(role_id)
