@@ -237,8 +237,7 @@ function takeInSignals(run: LiveRun, decided: Decided): void {
     run.waiting.delete(action)
     waitOver(waiting, decided)
     decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
-    const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
-    takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
+    takeIn(run, cameByItself(waiting.flight, { output: signal.data.payload }), decided)
   }
   for (const waiting of missed) if (!run.ending) signalMissed(run, waiting, decided)
 }
@@ -290,22 +289,19 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 }
 
 function again(run: LiveRun, flight: Flight, decided: Decided): void {
-  if (flight.action.action_type === 'wait') {
-    takeIn(
-      run,
-      {
-        kind: 'completed',
-        flight,
-        result: { action_id: flight.action.action_id, status: 'completed', duration_ms: 0 },
-      },
-      decided,
-    )
-    return
-  }
+  if (flight.action.action_type === 'wait') return takeIn(run, cameByItself(flight), decided)
   const next = { ...flight, execution_id: run.graph.clock.uuid(), attempt: flight.attempt + 1 }
   attemptAgain(run, next, decided)
   departs(run, next, decided)
 }
+
+/** What was waited for has come: nobody had to carry it out. */
+const cameByItself = (flight: Flight, gave: Pick<Completed['result'], 'output'> = {}): Completed => ({
+  kind: 'completed',
+  flight,
+  result: { action_id: flight.action.action_id, status: 'completed', duration_ms: 0, ...gave },
+})
+type Completed = Extract<Arrival, { kind: 'completed' }>
 
 function isOver(run: LiveRun): boolean {
   if (run.flying.size > 0 || !run.resumed) return false
