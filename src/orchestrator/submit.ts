@@ -215,16 +215,16 @@ const bindingAdded = (data: Binding): NodeAdd<'binding'> => ({
  * for, and whoever submits the rest finds the bindings by their ids.
  */
 function inCommits(
-  context: readonly Change[],
+  added: readonly Change[],
   plan: Plan,
   bindings: readonly Binding[],
   done: readonly Change[],
 ): Change[][] {
   const [head, ...steps] = partsOf('plan', plan)
-  const asGiven = chunked([...context, head!, ...steps, ...bindings.map(bindingAdded), ...done])
+  const asGiven = chunked([...added, head!, ...steps, ...bindings.map(bindingAdded), ...done])
   if (asGiven.length === 1) return asGiven
   const derived = bindings.map((data) => bindingAdded({ ...data, binding_id: derivedId(data.step_id) }))
-  return chunked([...context, head!, ...inOrder(steps, plan.steps), ...derived, ...done])
+  return chunked([...added, head!, ...inOrder(steps, plan.steps), ...derived, ...done])
 }
 
 function chunked(changes: readonly Change[]): Change[][] {
