@@ -124,8 +124,8 @@ function refuseOther({ target_type, target_id }: Confirm, { plan_id }: { readonl
 }
 
 /** A Collab is in the graph before the plan is; whether it can be the plan's session shows only then. */
-const isOfCollab = (failure: unknown): boolean =>
-  failure instanceof FlowFailure && failure.more.problems?.some(({ path }) => /^collab(\.|$)/.test(path)) === true
+const isOfCollab = ({ more: { problems = [] } }: FlowFailure): boolean =>
+  problems.some(({ path }) => /^collab(\.|$)/.test(path))
 
 const asked = ({ requested_by_role, reason }: Confirm) => ({
   requested_by_role,
