@@ -115,14 +115,15 @@ export function patrol(options: PatrolOptions): Patrol {
       if ((!mine || mine.has(group)) && !away.has(group) && isDue({ due: at, wait_ms }, clock.now()))
         due.set(group, graph)
     }
+    // A context that cannot be looked at keeps nobody from the others.
     await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
-      if (!(await wakeUp(context, plan).catch(tell))) return
+      if (!(await wakeUp(context, plan).catch(onError))) return
       if (keepers.has(context))
-        await look(context).catch(tell) // the keeper of its neighbours does not look for it
+        await look(context).catch(onError) // the keeper of its neighbours does not look for it
       else contexts.add(context)
     })
     await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
-      if (!keepers.has(context) && !isOthers(context)) await look(context).catch(tell)
+      if (!keepers.has(context) && !isOthers(context)) await look(context).catch(onError)
     })
   }
 
@@ -138,11 +139,6 @@ export function patrol(options: PatrolOptions): Patrol {
   /** What it seals keeps nobody from the others, either. */
   const passOver = (key: string): void =>
     onError(new NotFound('key', key, 'runs that it seals are left to a process that has it; give it to this one too'))
-
-  /** A context that cannot be looked at keeps nobody from the others. */
-  function tell(error: unknown): undefined {
-    onError(error)
-  }
 
   /** Puts a run that only waited back among the running, or ends it. True when its owner has something to do. */
   async function wakeUp(context: string, plan: string): Promise<boolean> {
