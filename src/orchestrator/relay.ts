@@ -93,12 +93,8 @@ export function relay(options: RelayOptions): Relay {
     for (let attempt = 1; !lost.aborted; attempt++) {
       try {
         if (deliveries.length === 0) return true
-        return (
-          (await unlessAborted(
-            promised(transport.publish(deliveries), name).then(() => true),
-            lost,
-          )) === true
-        )
+        const published = promised(transport.publish(deliveries), name).then(() => true)
+        return (await unlessAborted(published, lost)) ?? false
       } catch (error) {
         if (error instanceof Closed) throw error
         report(foreign(`the bus ${name}`, 'its publish', error))
