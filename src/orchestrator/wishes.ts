@@ -147,10 +147,4 @@ const PROPOSAL: Fields = { requested_by_role: text, reason: anything, expires_ms
 
 /** A plan that goes back to draft waits on; everything else has somewhere to go. */
 const goesOn = (changes: readonly Change[]): boolean =>
-  !changes.some(
-    (change) =>
-      change.kind === 'node_update' &&
-      change.node === 'plan' &&
-      'status' in change.set &&
-      change.set.status === 'draft',
-  )
+  !changes.some((change) => change.kind === 'node_update' && change.node === 'plan' && change.set.status === 'draft')
