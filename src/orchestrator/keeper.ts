@@ -70,6 +70,10 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     await ownership.release().catch(options.onError)
     throw error
   }
+  return keeping(graph, ownership, options)
+}
+
+async function keeping(graph: ProjectGraph, ownership: Ownership, options: KeeperOptions): Promise<Keeper> {
   const runs = new Map<string, LiveRun>()
   const driving = new Map<string, Driven>()
   let leaving = false
@@ -134,7 +138,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
    */
   async function driven(id: string, still: Wakeable, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
     const isOrphan = graph.get('run', id)!.data.parent !== undefined && (await orphaned(id))
-    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, {
+    const run = takeUp(graph, graph.get('run', id)!, ownership, {
       layer: options.layer,
       patiently: options.patiently,
       cancelChild: options.children.cancel,
@@ -160,7 +164,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   /** Where nobody can say it goes on: it is asked again when it is taken up the next time. */
   async function orphaned(id: string): Promise<boolean> {
     const ask = () => options.children.isOrphan(graph.get('run', id)!.data)
-    return options.patiently(ask, ownership!.lost).catch((error) => {
+    return options.patiently(ask, ownership.lost).catch((error) => {
       options.onError(error)
       return false
     })
