@@ -97,23 +97,17 @@ interface Becoming {
 }
 
 /** Any other change of one object; `decide` sees the object as it stands. */
-export const changing =
-  (
-    kind: DocumentKind,
-    fields: readonly string[],
-    decide: (input: JsonObject, data: JsonObject, ground: Ground) => Becoming,
-  ): Intent =>
-  async (given, ground) => {
-    const idField = KINDS[kind].idField!
-    const id = textOf(given, idField)
-    onlyFields(given, [idField, ...fields])
-    const { [idField]: _, ...input } = given
-    const graph = await graphOf(kind, id, ground)
+export const changing = (
+  kind: DocumentKind,
+  fields: readonly string[],
+  decide: (input: JsonObject, data: JsonObject, ground: Ground) => Becoming,
+): Intent =>
+  altering(kind, fields, (id, { [KINDS[kind].idField!]: _, ...input }, graph, ground) => {
     const decided = () => decide(input, graph.get(kind, id)!.data as JsonObject, ground)
     const { reason, tell } = decided()
     const changes = () => [{ kind: 'node_update', node: kind, id, set: decided().set } as Change]
-    return { graph, changes, reason: `${kind} ${id} ${reason}`, about: { kind, id }, ...(tell && { events: tell(id) }) }
-  }
+    return { changes, reason: `${kind} ${id} ${reason}`, ...(tell && { events: tell(id) }) }
+  })
 
 /** A change of an object and what belongs to it, told by the object's id and these fields. */
 export const altering =
@@ -125,7 +119,7 @@ export const altering =
       input: JsonObject,
       graph: ProjectGraph,
       ground: Ground,
-    ) => Pick<Proposed, 'changes' | 'reason'>,
+    ) => Pick<Proposed, 'changes' | 'events' | 'reason'>,
   ): Intent =>
   async (input, ground) => {
     const idField = KINDS[kind].idField!
