@@ -1,28 +1,22 @@
 import type { JsonObject } from '../../protocol/json.ts'
 import type { Change } from '../../psg/change.ts'
 import { addingTo, altering, creating, making, moving } from './intents.ts'
-import { type Intent, type Maker, type Module, partOf, textOf } from './module.ts'
+import { type Ground, type Intent, type Maker, type Module, partOf, textOf } from './module.ts'
 
 const draft = making('network', () => ({ status: 'draft' }))
 
-const make: Maker = (given, ground) => {
-  if (!Array.isArray(given.nodes)) return draft(given, ground)
-  return draft(
-    { ...given, nodes: given.nodes.map((node) => ({ node_id: ground.clock.uuid(), status: 'active', ...node })) },
+const make: Maker = (given, ground) =>
+  draft(
+    { ...given, ...(Array.isArray(given.nodes) && { nodes: given.nodes.map((node) => completed(node, ground)) }) },
     ground,
   )
-}
 
 /** Who can be reached, and how they stand. */
 export const networkModule: Module = {
   make,
   intents: {
     create: creating('network', make),
-    add_node: addingTo(
-      'network',
-      'network_node',
-      (node, { clock }) => ({ node_id: clock.uuid(), status: 'active', ...node }) as JsonObject,
-    ),
+    add_node: addingTo('network', 'network_node', completed),
     set_node_status: onNode(['status'], (id, input) => ({
       kind: 'node_update',
       node: 'network_node',
@@ -43,4 +37,8 @@ function onNode(fields: readonly string[], change: (node: string, input: JsonObj
     const node = partOf(graph, input, 'node_id', { kind: 'network_node', owner })
     return { changes: [change(node, input)], reason: `node ${node} is changed` }
   })
+}
+
+function completed(node: JsonObject, { clock }: Pick<Ground, 'clock'>): JsonObject {
+  return { node_id: clock.uuid(), status: 'active', ...node }
 }
