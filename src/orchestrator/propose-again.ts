@@ -13,6 +13,7 @@ import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
 import { saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
+import { sa } from './steps.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
 
 /** How the steps are executed that came since the plan was submitted. Throws InvalidInput for one that nobody can execute, or nobody of its session. */
@@ -30,9 +31,10 @@ export function missingBindings(graph: ProjectGraph, plan: string, resolve: Reso
 }
 
 /** What a profile would have refused, had the plan been submitted with these steps. */
-function profileProblems({ profile = 'sa', session }: RunOptions, steps: Plan['steps']): readonly Problem[] {
+function profileProblems(options: RunOptions, steps: Plan['steps']): readonly Problem[] {
+  const { session } = options
   if (session) return seatProblems((session as Session).seats, steps)
-  const breaches = profile === 'sa' ? saBreaches({ plan: { steps } }) : []
+  const breaches = sa({ options }) ? saBreaches({ plan: { steps } }) : []
   return breachProblems(breaches.filter(({ path }) => path.startsWith('plan.steps')))
 }
 

@@ -193,7 +193,8 @@ export function actionFailed(run: LiveRun, { action }: Flight, error: RunError, 
   run.used.delete(action.action_id)
 }
 
-export const sa = (run: LiveRun): boolean => (run.options.profile ?? 'sa') === 'sa'
+/** Is it a run of the profile of a single agent? */
+export const sa = ({ options: { profile = 'sa' } }: Pick<LiveRun, 'options'>): boolean => profile === 'sa'
 export const execution = (
   run: LiveRun,
   event: { readonly event_type: string; readonly payload?: JsonObject },

@@ -18,6 +18,7 @@ import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Inheritance } from './rerun.ts'
 import type { Session } from './session.ts'
+import { sa } from './steps.ts'
 import { endTimer, newTimer } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
@@ -76,8 +77,8 @@ export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known
     throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
   const { plan_id } = plan
   const whole = typeof context === 'string' ? known.context : context
-  const sa = (options.profile ?? 'sa') === 'sa'
-  const broken = sa ? saBreaches({ context: whole, plan }, known.switched) : []
+  const isSa = sa({ options })
+  const broken = isSa ? saBreaches({ context: whole, plan }, known.switched) : []
   if (broken.length > 0) throw new InvalidInput('flow', breachProblems(broken))
   const [run_id, trace_id, confirm_id] = [
     chosen.run ?? clock.uuid(),
@@ -127,7 +128,7 @@ export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known
   ]
   const last = chunks.pop()!
   const events: Decided['events'] = []
-  if (started && sa) events.push(...saBeginning(whole!, plan, plan.steps.length))
+  if (started && isSa) events.push(...saBeginning(whole!, plan, plan.steps.length))
   if (started && known.session)
     sessionStarts(known.session.collab, known.session.settled, plan_id, { changes: run, events })
   return {
