@@ -71,8 +71,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
 
   async function* events(options: { signal?: AbortSignal } = {}) {
     refuseUnlessFit('events', options, { signal: signalField })
-    const over = eitherOf(hands.closed, options.signal)
-    const { signal, seen, end } = unlessSeen(over.signal, () => graph.revision === 0)
+    const { signal, seen, end } = unlessSeen(() => graph.revision === 0, options.signal)
     try {
       for await (const entry of graph.store.read(graph.id, { after: node.born - 1, follow: true, signal })) {
         const body = entry.body as unknown as EntryBody
@@ -81,30 +80,31 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       }
     } finally {
       end()
-      over.unlink()
     }
-    if (seen() && !over.signal.aborted) throw new NotFound('run', run_id) // it was taken away before its end was read
+    if (seen()) throw new NotFound('run', run_id) // it was taken away before its end was read
   }
 
   /**
-   * A signal that is also aborted once the graph shows something. The journal does not tell those who follow it what was taken out of it, so the graph
-   * is looked at now and then.
+   * A signal that is aborted by whoever asks, by the close, and once the graph shows something. The journal does not tell those who follow it what was
+   * taken out of it, so the graph is looked at now and then.
    */
-  function unlessSeen(asked: AbortSignal, isSeen: () => boolean) {
+  function unlessSeen(isSeen: () => boolean, asked: AbortSignal | undefined) {
     const shown = new AbortController()
-    const { signal, unlink } = eitherOf(asked, shown.signal)
+    const over = eitherOf(hands.closed, asked)
+    const { signal, unlink } = eitherOf(over.signal, shown.signal)
     const unwatch = graph.watch(() => isSeen() && shown.abort())
     const found = new AbortController()
     const forget = onAbort(signal, () => found.abort()) // also where somebody has stopped reading in the middle, and never says so
     void lookAgain(found.signal)
     return {
       signal,
-      seen: () => shown.signal.aborted,
+      seen: () => shown.signal.aborted && !over.signal.aborted,
       end() {
         found.abort()
         forget()
         unwatch()
         unlink()
+        over.unlink()
       },
     }
   }
@@ -112,8 +112,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
   /** Follows the journal from a revision until somebody has committed what is waited for, or the store was found to have lost that revision. */
   async function elsewhere(after: number, until: (body: EntryBody) => boolean, asked?: AbortSignal): Promise<void> {
     const { setBacks } = graph
-    const over = eitherOf(hands.closed, asked)
-    const { signal, seen: lost, end } = unlessSeen(over.signal, () => graph.setBacks !== setBacks)
+    const { signal, seen: lost, end } = unlessSeen(() => graph.setBacks !== setBacks, asked)
     try {
       for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
         await graph.refresh()
@@ -121,10 +120,9 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       }
     } finally {
       end()
-      over.unlink()
     }
     asked?.throwIfAborted()
-    if (lost() && !hands.closed.aborted) return
+    if (lost()) return
     throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
   }
 
