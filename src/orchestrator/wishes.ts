@@ -6,7 +6,6 @@ import type { JsonGiven } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change } from '../psg/change.ts'
 import { confirmOf } from '../psg/confirm.ts'
-import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { commitStill, insist } from '../psg/insist.ts'
 import { type Deciding, decide } from '../psg/moves.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -58,9 +57,8 @@ export interface WishesOptions {
 export function wishes({ project, clock, open, resolve, locateRun, look }: WishesOptions): Wishes {
   /** The graph of an object, as others have left it and with all that belongs to the object. */
   async function graphOf(kind: 'confirm' | 'plan', id: string) {
-    const key = INDEX.id(kind, id)
-    const where = (await project.store.getMany([key])).get(key) as Whereabouts | undefined
-    if (!where) throw new NotFound(kind, id)
+    const where = await project.locate(id, kind)
+    if (where?.kind !== kind) throw new NotFound(kind, id)
     return { graph: await upToDate(project, where), group: where.group }
   }
 

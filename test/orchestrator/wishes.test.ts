@@ -315,12 +315,16 @@ it('tells an event from outside as it was when it was given', async () => {
   expect(told).toContainEqual(['git_operation', push])
 })
 
-it.each([undefined, null, 5, {}, '', '../x'])('knows no run that is called %j', async (id) => {
-  const runtime = await desk()
-  for (const wish of ['cancel', 'pause', 'resume', 'get', 'propose'] as const)
-    await expect(runtime[wish](id as never)).rejects.toThrow(NotFound)
-  await expect(runtime.signal(id as never, 'go')).rejects.toThrow(NotFound)
-})
+it.each([undefined, null, 5, {}, '', '../x', 'x'.repeat(1_100)])(
+  'knows no run and no question that is called %j',
+  async (id) => {
+    const runtime = await desk()
+    for (const wish of ['cancel', 'pause', 'resume', 'get', 'propose'] as const)
+      await expect(runtime[wish](id as never)).rejects.toThrow(NotFound)
+    await expect(runtime.signal(id as never, 'go')).rejects.toThrow(NotFound)
+    await expect(runtime.decide(id as never, by('user'))).rejects.toThrow(NotFound)
+  },
+)
 
 it('refuses options that are none', async () => {
   const runtime = await desk()
