@@ -1,6 +1,7 @@
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal, type LifecycleKind } from '../protocol/lifecycle.ts'
 import type { PlanStatus } from '../protocol/types.ts'
+import { MAX_KEY_BYTES } from '../vsl/backend.ts'
 import type { AnyNode, Kind, NodeOf, Stored, Timer } from './change.ts'
 import { firstActionOf } from './first-action.ts'
 import { KINDS } from './kinds.ts'
@@ -142,3 +143,6 @@ export const ticks = (node: AnyNode | undefined): boolean => isKind(node, 'timer
 /** The place of a run among those that have ended, once it has. */
 export const endOf = (node: AnyNode | undefined): string | undefined =>
   isKind(node, 'run') && node.data.phase === 'ended' ? INDEX.ended(node.data.ended_at ?? '', node.id) : undefined
+
+/** For any key or stream: then it is nobody's. */
+export const isTooLong = (name: string): boolean => typeof name === 'string' && Buffer.byteLength(name) > MAX_KEY_BYTES

@@ -1,13 +1,13 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { Role } from '../protocol/types.ts'
-import { type Backend, MAX_KEY_BYTES } from '../vsl/backend.ts'
+import type { Backend } from '../vsl/backend.ts'
 import type { Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
 import { takeApart } from './document.ts'
 import { stepOfFirst } from './first-action.ts'
 import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
 import { type Documents, importDocuments } from './import-documents.ts'
-import { INDEX, type Whereabouts } from './indexes.ts'
+import { INDEX, isTooLong, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, ofKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
@@ -73,7 +73,10 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   }
   const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
-  const opening = (contextId: string) => contexts.get(contextId)
+  const opening = async (contextId: string) => {
+    if (isTooLong(contextId)) throw new NotFound('context', contextId)
+    return contexts.get(contextId)
+  }
   const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted, ...rather) => {
     if (typeof wanted !== 'string') return undefined // nothing is called that
@@ -81,7 +84,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
       { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },
     ]
-    const keys = places.map(({ key }) => key).filter((key) => Buffer.byteLength(key) <= MAX_KEY_BYTES) // a path may be longer
+    const keys = places.map(({ key }) => key).filter((key) => !isTooLong(key)) // a path may be
     const found = await store.getMany(keys)
     const meant = rather.flatMap((kind) => places.filter((place) => place.kind === kind))
     for (const { kind, key } of [...meant, ...places]) {
@@ -96,7 +99,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
     store,
     graph,
     async context(contextId) {
-      const found = await contexts.get(contextId)
+      const found = await opening(contextId)
       if (found.get('context', contextId)) return found
       await found.refresh()
       if (found.get('context', contextId)) return found

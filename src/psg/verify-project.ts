@@ -3,7 +3,7 @@ import { method, refuseUnlessFit, signal, texts } from '../protocol/fields.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
 import { type IndexRows, indexRows, NOWHERE } from './index-rows.ts'
-import { INDEX } from './indexes.ts'
+import { INDEX, isTooLong } from './indexes.ts'
 import { reindexGraph } from './reindex.ts'
 import { verifyGraph } from './verify.ts'
 import { findingOf, type IndexFault, strayFaults } from './verify-indexes.ts'
@@ -86,7 +86,7 @@ async function eachGraph(
   for (const graph of graphs) {
     options.signal?.throwIfAborted()
     options.onProgress?.(++done, graphs.size)
-    if (named && (await store.head(graph)).revision === 0) throw new NotFound('context', graph)
+    if (named && (isTooLong(graph) || (await store.head(graph)).revision === 0)) throw new NotFound('context', graph)
     await look(graph, rows)
   }
   return { contexts: graphs.size, strays: named ? [] : await strayFaults(store, rows.get(NOWHERE) ?? []) }

@@ -114,6 +114,8 @@ describe('psg/project', () => {
   it('finds nothing under a name longer than any id, as a path may be, and refuses one that is no text', async () => {
     const { project: p } = await project()
     expect(await p.locate('x'.repeat(3_000))).toBeUndefined()
+    for (const asked of [p.context('x'.repeat(3_000)), p.verify({ contexts: ['x'.repeat(3_000)] })])
+      await expect(asked).rejects.toBeInstanceOf(NotFound)
     for (const name of ['a\0b', '\ud800']) await expect(p.locate(name)).rejects.toBeInstanceOf(InvalidInput)
   })
 
