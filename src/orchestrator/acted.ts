@@ -1,6 +1,6 @@
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Done } from '../drift/compensate.ts'
-import { isObject } from '../protocol/json.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
 import type { Acted, ActionRecord } from '../psg/change.ts'
 import { ofKind } from '../psg/node.ts'
 import { sameJson } from '../psg/plain.ts'
@@ -12,17 +12,25 @@ import { adaptersWayBack } from './way-back.ts'
 export function keepActed(run: LiveRun, { action }: Flight, attempt: Attempt, end: AttemptEnd): void {
   const { execution_id, parent_execution_id: by } = attempt
   const back = end.status === 'completed' ? adaptersWayBack(run.layer, attempt.action, end.result) : undefined
+  const acted = back && actedAs(attempt, back, run.ends)
   const before = ledTo(run, action.action_id)
   const after: Led[] = []
+  let isKnown = false
   for (const led of before) {
     const isBelow = led.by === execution_id
     if (isBelow && isObject(back?.inverse)) continue // what takes this one back takes back what it led to
-    if (back && led.acted.idempotency_key === keyOf(attempt)) continue // the same work, done once more
-    after.push(isBelow ? { ...led, by } : led)
+    const isSame = acted !== undefined && isSameWork(led.acted, acted)
+    isKnown ||= isSame
+    after.push(isBelow || isSame ? { ...led, by } : led)
   }
-  if (back) after.push({ by, acted: actedAs(attempt, back, run.ends) })
+  if (acted && !isKnown) after.push({ by, acted })
   if (before.length + after.length > 0) run.acted.set(action.action_id, after)
 }
+
+/** Once more under the same key it has done nothing new, unless something else takes it back. */
+const isSameWork = (one: Acted, other: Acted): boolean =>
+  one.idempotency_key === other.idempotency_key && sameJson(workOf(one), workOf(other))
+const workOf = ({ action_type, inverse, no_inverse }: Acted) => ({ action_type, inverse, no_inverse }) as JsonObject
 
 /** What the graph does not say yet, by action. What it says is forgotten here. */
 export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
@@ -58,7 +66,8 @@ export function allDone(action: ActionRecord): readonly Done[] {
   const own = { action, ended: endOf(action) }
   if (status === 'completed' && isObject(inverse)) return [own]
   const led = acted.map(({ at, ...one }, i) => ({
-    action: { ...one, step_id, status: 'completed' as const, attempts: 1, failures: 0 },
+    // Known by its execution: an action may be carried out more than once, and by several steps.
+    action: { ...one, action_id: one.execution_id, step_id, status: 'completed' as const, attempts: 1, failures: 0 },
     ended: at - 1 + (i + 1) / (acted.length + 1), // after the end before it, and in their own order
   }))
   return [own, ...led]

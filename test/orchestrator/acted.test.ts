@@ -304,6 +304,46 @@ describe('what a function had done on its way', () => {
     expect(log).toEqual(['put a', 'put a', 'put a', 'take a'])
   })
 
+  it('is taken back each by itself where one key was given to all of it', async () => {
+    let tries = 0
+    const { start, takeBack, clock, log } = shop({
+      functions: {
+        fill: async (_, call) => {
+          const { idempotency_key } = call
+          for (const name of ['a', 'b']) await call.act({ ...took(name), idempotency_key })
+          if (++tries < 2) throw new Error('again')
+          return null
+        },
+      },
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed', max_attempts: 2 } as const
+    const { run } = await ended(runtime, clock, flowOf({ fill: { binding: { retry } } }))
+    expect(await takeBack(runtime, run.run_id)).toMatchObject({ status: 'done' })
+    expect(log.slice(4)).toEqual(['take b', 'take a'])
+  })
+
+  it('is taken back each by itself where it is the same action time and again, also by a rerun', async () => {
+    const again = took('a')
+    const fill =
+      (...keys: readonly string[]): FunctionSpec =>
+      async (_, call) => {
+        for (const idempotency_key of keys) await call.act({ ...again, idempotency_key })
+        return null
+      }
+    const { start, takeBack, clock, log } = shop({ functions: { one: fill('1', '2'), two: fill('3') } })
+    const runtime = await start()
+    const flow = flowOf({ one: {}, two: { after: ['one'] }, boom: { after: ['two'] } })
+    const { run } = await ended(runtime, clock, flow)
+    const rerun = await runtime.rerun(run.run_id)
+    await inTime(clock, rerun.result())
+    expect(await takeBack(runtime, rerun.run_id)).toMatchObject({
+      status: 'done',
+      effects: Array.from({ length: 3 }, () => ({ status: 'undone' })),
+    })
+    expect(log).toEqual([...Array(3).fill('put a'), ...Array(3).fill('take a')])
+  })
+
   it('is taken back too when it came to its end while the run was being stopped', async () => {
     const [begun, stopped] = [door(), door()]
     const late: Tool = {
