@@ -3,29 +3,58 @@ import type { Done } from '../drift/compensate.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import type { Acted, ActionRecord } from '../psg/change.ts'
 import { ofKind } from '../psg/node.ts'
-import { sameJson } from '../psg/plain.ts'
+import { item, sameJson } from '../psg/plain.ts'
 import type { GraphState } from '../psg/state.ts'
-import type { Flight, Led, LiveRun, WayBack } from './live.ts'
+import type { Beside, Flight, Led, LiveRun, WayBack } from './live.ts'
 import { adaptersWayBack } from './way-back.ts'
 
 /** Keeps what an action has carried out on its way: it took effect, whatever becomes of the action itself. */
 export function keepActed(run: LiveRun, { action }: Flight, attempt: Attempt, end: AttemptEnd): void {
   const { execution_id, parent_execution_id: by } = attempt
   const back = end.status === 'completed' ? adaptersWayBack(run.layer, attempt.action, end.result) : undefined
-  const acted = back && actedAs(attempt, back, run.ends)
-  const before = ledTo(run, action.action_id)
-  const after: Led[] = []
-  let isKnown = false
-  for (const led of before) {
-    const isBelow = led.by === execution_id
-    if (isBelow && isObject(back?.inverse)) continue // what takes this one back takes back what it led to
-    const isSame = acted !== undefined && isSameWork(led.acted, acted)
-    isKnown ||= isSame
-    after.push(isBelow || isSame ? { ...led, by } : led)
+  const beside = besideOf(run, action.action_id)
+  if (beside.leaders.delete(execution_id)) rises(beside, execution_id, isObject(back?.inverse) ? undefined : { by })
+  if (back) {
+    const acted = actedAs(attempt, back, run.ends)
+    const known = beside.keys.has(acted.idempotency_key) && beside.led.find((one) => isSameWork(one.acted, acted))
+    if (known) known.by = by
+    else adds(beside, { by, acted })
+    beside.leaders.add(by)
   }
-  if (acted && !isKnown) after.push({ by, acted })
-  if (before.length + after.length > 0) run.acted.set(action.action_id, after)
+  if (beside.led.length > 0) run.acted.set(action.action_id, beside)
 }
+
+/** What an action led to that has ended is what led to that one did, unless what takes it back takes this back too. */
+function rises(beside: Beside, execution_id: string, to: Pick<Led, 'by'> | undefined): void {
+  const below = beside.led.filter(({ by }) => by === execution_id)
+  if (!to) {
+    beside.led = beside.led.filter(({ by }) => by !== execution_id)
+    for (const { acted } of below) beside.bytes -= bytesOf(acted)
+    return
+  }
+  for (const one of below) one.by = to.by
+  beside.leaders.add(to.by)
+}
+
+function adds(beside: Beside, { by, acted }: Led): void {
+  const bytes = bytesOf(acted)
+  const kept = beside.bytes + bytes > MOST_BYTES ? { ...acted, ...NOT_KEPT } : acted
+  beside.led.push({ by, acted: item(kept) })
+  beside.bytes += kept === acted ? bytes : bytesOf(kept)
+  beside.keys.add(acted.idempotency_key)
+}
+
+/** All of it is kept with the action, twice in the entry of a commit that leaves some of it out. */
+const MOST_BYTES = 12 * 1024 * 1024
+const bytesOf = (acted: Acted): number => Buffer.byteLength(JSON.stringify(acted))
+const NOT_KEPT: WayBack = {
+  inverse: 'irreversible',
+  no_inverse: `what takes it back is too large to be kept: all that one action carries out may have ${MOST_BYTES} bytes`,
+}
+
+/** All that a long action carries out is more than one entry should hold, so it is told on the way. */
+export const isMuch = ({ told }: LiveRun): boolean => told.length >= MOST_UNTOLD
+const MOST_UNTOLD = 1_000
 
 /** Once more under the same key it has done nothing new, unless something else takes it back. */
 const isSameWork = (one: Acted, other: Acted): boolean =>
@@ -34,15 +63,24 @@ const workOf = ({ action_type, inverse, no_inverse }: Acted) => ({ action_type, 
 
 /** What the graph does not say yet, by action. What it says is forgotten here. */
 export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
-  for (const [id, led] of acted) {
+  for (const [id, { led }] of acted) {
     const list = led.map((one) => one.acted)
-    if (sameJson(list, graph.get('action', id)?.data.acted ?? [])) acted.delete(id)
-    else yield [id, list]
+    if (!sameJson(list, graph.get('action', id)?.data.acted ?? [])) yield [id, list]
+    else acted.delete(id)
   }
 }
 
-const ledTo = ({ acted, graph }: LiveRun, id: string): readonly Led[] =>
-  acted.get(id) ?? (graph.get('action', id)?.data.acted ?? []).map((acted) => ({ by: undefined, acted }))
+function besideOf({ acted, graph }: LiveRun, id: string): Beside {
+  const known = acted.get(id)
+  if (known) return known
+  const list = (graph.get('action', id)?.data.acted ?? []).map(item)
+  return {
+    led: list.map((acted) => ({ by: undefined, acted })),
+    keys: new Set(list.map(({ idempotency_key }) => idempotency_key)),
+    leaders: new Set(),
+    bytes: list.reduce((sum, one) => sum + bytesOf(one), 0),
+  }
+}
 
 const keyOf = ({ action }: Attempt): string => action.idempotency_key || action.action_id
 

@@ -6,7 +6,8 @@ import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
 import { ActionError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import { keepActed } from './acted.ts'
+import type { ActionRecord, Patch } from '../psg/change.ts'
+import { isMuch, keepActed } from './acted.ts'
 import { failureOf, unasked } from './attempt-failure.ts'
 import { bindingOf } from './flight.ts'
 import { land } from './land.ts'
@@ -69,16 +70,21 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
       ? { resume: state, resume_blob: undefined }
       : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
   if (spent) saysUsage(run, action.action_id, spent)
+  if (!(await tells(run, [action.action_id, set])))
+    throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
+}
+
+/** Commits what actions under way have to tell; false when the run is no longer ours. */
+function tells(run: LiveRun, checkpoint?: readonly [string, Patch<ActionRecord>]): Promise<boolean> {
   const events = run.told.splice(0)
   const changes = () => {
     // As it is when it lands: what has ended while the store was away has said all.
     const said = untold(run)
-    said.set(action.action_id, { ...set, ...said.get(action.action_id) })
+    if (checkpoint) said.set(checkpoint[0], { ...checkpoint[1], ...said.get(checkpoint[0]) })
     const told = [...said].map(([id, set]) => ({ kind: 'node_update', node: 'action', id, set }) as const)
     return [...told, ...linesTold(run, events)]
   }
-  if (!(await land(run, { changes, events, reason: 'checkpoint' })))
-    throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
+  return land(run, { changes, events, reason: checkpoint ? 'checkpoint' : 'what an action carries out' })
 }
 
 /** Nothing begins once others may have begun it. Actions that an action carries out are told too, with the next commit, and count with it. */
@@ -88,11 +94,12 @@ const observing = (run: LiveRun, flight: Flight): Observer => ({
     if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, startedEvent(attempt)))
   },
   ended(attempt, end) {
-    if (attempt.parent_execution_id === undefined) return
+    if (attempt.parent_execution_id === undefined) return undefined
     run.told.push(execution(run, endedEvent(attempt, end)))
     const spend = chargeOf(end)
     if (spend) uses(run, flight.action.action_id, spend)
     if (flight.compensates === undefined) keepActed(run, flight, attempt, end)
+    return isMuch(run) ? tells(run).then(() => undefined) : undefined
   },
 })
 

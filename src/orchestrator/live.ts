@@ -73,7 +73,7 @@ export interface LiveRun {
   /** What the attempts under way have told of themselves that they have used up, by action. */
   readonly soFar: Map<string, Spend>
   /** What actions that have not ended carried out on their way, where some of it may not be in the graph yet, by action. */
-  readonly acted: Map<string, readonly Led[]>
+  readonly acted: Map<string, Beside>
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */
@@ -169,9 +169,18 @@ export interface Ending {
 }
 export type TerminationReason = 'failure' | 'timeout' | 'user_cancel' | 'resource_exhausted' | 'error'
 
+/** What was carried out beside an action, with the keys of it, and the attempts that led to some of it. */
+export interface Beside {
+  led: Led[]
+  readonly keys: Set<string>
+  readonly leaders: Set<string | undefined>
+  /** Of all that is kept of it, as JSON text. */
+  bytes: number
+}
+
 /** What an action carried out, and the attempt that led to it: of that action, or of another that it led to. */
 export interface Led {
-  readonly by: string | undefined
+  by: string | undefined
   readonly acted: Acted
 }
 

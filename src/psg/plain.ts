@@ -39,6 +39,15 @@ export function tooDeep(value: unknown, way: Way, path: string, subject: string,
 /** Enough to tell one step's params from another's. */
 const MOST_NAMED = 3
 
+/** A frozen copy that is not copied again: a list that grows item by item would be copied whole each time. */
+export function item<T>(value: T): T {
+  if (ITEMS.has(value as object)) return value
+  const copy = plain(value, '') as object
+  ITEMS.add(copy)
+  return copy as T
+}
+const ITEMS = new WeakSet<object>()
+
 /** Freezes a value that is JSON already, and nobody else's. */
 export function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value
@@ -82,7 +91,7 @@ function copiedList(list: readonly unknown[], way: Way | undefined, levels: numb
   const copy = [...list] // as long as it has to be, where pushing would leave room for sixteen more
   for (let i = 0; i < copy.length; i++) {
     way?.push(i)
-    copy[i] = copied(copy[i], way, levels)
+    if (!ITEMS.has(copy[i] as object)) copy[i] = copied(copy[i], way, levels)
     way?.pop()
   }
   return copy as Json[]

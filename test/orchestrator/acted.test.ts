@@ -417,6 +417,42 @@ describe('what a function had done on its way', () => {
     expect(log.slice(4)).toEqual(['take d', 'take c', 'take both'])
     expect(left).toMatchObject([{ reason: 'kit.parts cannot be undone' }])
   })
+
+  it('is left, and said why, where what takes it back is more than is kept with an action', async () => {
+    const { start, takeBack, clock, log } = shop({
+      functions: {
+        fill: async (_, { act }) => {
+          for (const name of ['a', 'b', 'c']) await act(took(name.repeat(5 * 1024 * 1024)))
+          return null
+        },
+      },
+    })
+    const runtime = await start()
+    const { run, result } = await ended(runtime, clock, flowOf({ fill: {} }))
+    expect(result).toMatchObject({ status: 'completed' })
+    const { left } = await takeBack(runtime, run.run_id, { irreversible: 'leave' })
+    expect(left).toMatchObject([{ reason: expect.stringContaining('too large to be kept') }])
+    expect(log.slice(3).map((line) => line.slice(0, 6))).toEqual(['take b', 'take a'])
+  })
+
+  it('is told on the way where there is much of it', async () => {
+    let lengths: readonly number[] = []
+    const { start, clock } = shop({
+      functions: {
+        fill: async (_, { act, run }) => {
+          for (let i = 0; i < 1_200; i++) await act(took(`${i}`))
+          const graph = await runtime.project.context(run!.context_id)
+          lengths = [...graph.state.referrers('step', run!.step_id!, 'EXECUTES')].map(
+            ({ data }) => (data as { acted?: readonly unknown[] }).acted?.length ?? 0,
+          )
+          return null
+        },
+      },
+    })
+    const runtime = await start()
+    await ended(runtime, clock, flowOf({ fill: {} }))
+    expect(lengths).toEqual([1_000])
+  })
 })
 
 describe('the record of it', () => {
