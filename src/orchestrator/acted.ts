@@ -61,12 +61,12 @@ const isSameWork = (one: Acted, other: Acted): boolean =>
   one.idempotency_key === other.idempotency_key && sameJson(workOf(one), workOf(other))
 const workOf = ({ action_type, inverse, no_inverse }: Acted) => ({ action_type, inverse, no_inverse }) as JsonObject
 
-/** What the graph does not say yet, by action. What it says is forgotten here. */
-export function* actedUntold({ acted, graph }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
+/** What the graph does not say yet, by action. What it says is forgotten here, once nothing more comes: until then it matters what led to what. */
+export function* actedUntold({ acted, graph, flying }: LiveRun): Iterable<readonly [string, readonly Acted[]]> {
   for (const [id, { led }] of acted) {
     const list = led.map((one) => one.acted)
     if (!sameJson(list, graph.get('action', id)?.data.acted ?? [])) yield [id, list]
-    else acted.delete(id)
+    else if (!flying.has(id)) acted.delete(id)
   }
 }
 

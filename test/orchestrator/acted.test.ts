@@ -418,6 +418,43 @@ describe('what a function had done on its way', () => {
     expect(left).toMatchObject([{ reason: 'kit.parts cannot be undone' }])
   })
 
+  it('is taken back with what led to it, also where it was on record before that had ended', async () => {
+    const kit: Tool = {
+      name: 'kit.whole',
+      description: 'Two at once',
+      input: { type: 'object' },
+      effect: 'reversible',
+      inverse: () => ({ tool_name: 'shelf.take', tool_args: { name: 'both' } }),
+      execute: async (_, { act }) => {
+        for (const name of ['a', 'b']) {
+          await act(took(name))
+          half.open()
+          await recorded.opened
+        }
+        return null
+      },
+    }
+    const [half, recorded] = [door(), door()]
+    const { start, takeBack, clock, log } = shop({
+      tools: [kit],
+      functions: {
+        fill: async (_, { act, checkpoint }) => {
+          const whole = act(newAction({ action_type: 'tool_call', params: { tool_name: 'kit.whole', tool_args: {} } }))
+          await half.opened
+          await checkpoint('begun')
+          await checkpoint('on record')
+          recorded.open()
+          await whole
+          return null
+        },
+      },
+    })
+    const runtime = await start()
+    const { run } = await ended(runtime, clock, flowOf({ fill: {} }))
+    expect(await takeBack(runtime, run.run_id)).toMatchObject({ status: 'done' })
+    expect(log).toEqual(['put a', 'put b', 'take both'])
+  })
+
   it('is left, and said why, where what takes it back is more than is kept with an action', async () => {
     const { start, takeBack, clock, log } = shop({
       functions: {
