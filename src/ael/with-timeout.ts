@@ -53,12 +53,17 @@ function bounded(
     }
     const deadline = pausable(clock, limitMs, () => stop(timedOut(action.action_type, limitMs)))
     let grace: (() => void) | undefined
-    const stopFor = (signal: AbortSignal) => onAbort(signal, () => stop(aborted(action.action_type, signal)))
+    let isCallers = false
+    const stopFor = (signal: AbortSignal) =>
+      onAbort(signal, () => {
+        if (verdict === undefined) isCallers = signal === call.signal
+        stop(aborted(action.action_type, signal))
+      })
     const forget = stopFor(call.signal)
     const forgetShutdown = call.shutdown && stopFor(call.shutdown)
 
-    /** What a run that ends has told to stop, and was done all the same, is for that run to take back: called aborted, it would be left. */
-    const isDone = () => call.run !== undefined && call.signal.aborted && verdict?.code === 'action_aborted'
+    /** What a run that ends, or the action that led to it, has told to stop, and was done all the same, is for the run to take back: called aborted, it would be left. */
+    const isDone = () => call.run !== undefined && isCallers
 
     /** What it had going beside is still there when it has ended: the next attempt may have come further by then. */
     const isHeard = () => verdict === undefined && !isOver

@@ -381,6 +381,29 @@ describe('what a function had done on its way', () => {
     expect(log).toEqual(['take late'])
   })
 
+  it('is taken back too when it came to its end after the time of what led to it was over', async () => {
+    const late: Tool = {
+      name: 'shelf.late',
+      description: 'Puts it there when it is told to stop',
+      input: { type: 'object' },
+      effect: 'reversible',
+      inverse: () => ({ tool_name: 'shelf.take', tool_args: { name: 'late' } }),
+      execute: (_, { signal }) => new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null))),
+    }
+    const { start, clock, log } = shop({
+      tools: [late],
+      functions: {
+        fill: (_, { act }) =>
+          act(newAction({ action_type: 'tool_call', params: { tool_name: 'shelf.late', tool_args: {} } })).then(boom),
+      },
+    })
+    const runtime = await start()
+    const flow = flowOf({ fill: { binding: { timeout_ms: 200, on_failure: 'compensate' } } })
+    const { result } = await ended(runtime, clock, flow)
+    expect(result).toMatchObject({ error: { code: 'action_timed_out' }, undone: [{ status: 'undone' }] })
+    expect(log).toEqual(['take late'])
+  })
+
   it('is taken back by what it led to only where that says nothing itself', async () => {
     const kit = (tool_name: string) => newAction({ action_type: 'tool_call', params: { tool_name, tool_args: {} } })
     const both =
