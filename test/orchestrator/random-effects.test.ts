@@ -12,13 +12,15 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf, type StepSpec } from '../support/flows.ts'
 import { type World, worldOf } from '../support/mortal-runtime.ts'
 
-/** A step that holds so many things, one after the other, and then fails so often before it does not. */
+/** A step that holds so many things, one after the other or all at once, itself or by another function, and then fails so often before it does not. */
 interface Fate {
   readonly after: readonly number[]
   readonly holds: number
   readonly failures: number
   readonly attempts: number
   readonly checkpoints: boolean
+  readonly atOnce: boolean
+  readonly deep: boolean
   readonly on_failure: 'fail' | 'skip' | 'continue' | 'compensate'
   /** It has an inverse of its own, which lets all of it go. */
   readonly whole: boolean
@@ -37,6 +39,8 @@ const fate = (place: number): fc.Arbitrary<Fate> =>
     failures: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(3) }),
     attempts: fc.integer({ min: 1, max: 3 }),
     checkpoints: fc.boolean(),
+    atOnce: fc.boolean(),
+    deep: fc.boolean(),
     on_failure: fc.constantFrom('fail', 'skip', 'continue', 'compensate'),
     whole: fc.oneof({ weight: 3, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
   })
@@ -80,25 +84,34 @@ async function takenBack({ fates, deaths }: Story, seed: number) {
     inverse: ({ params: { what, on } }) =>
       on ? newAction({ action_type: 'grip', params: { what: what!, on: false } }, clock) : 'none_needed',
   })
+  const holding = (args: unknown, { act }: FunctionCall) => {
+    const { what, key } = args as { what: string; key: string }
+    return act({ ...newAction({ action_type: 'grip', params: { what, on: true } }, clock), idempotency_key: key })
+  }
+  const hold = (args: unknown, call: FunctionCall) => holding(args, call).then(() => null)
   const failed = new Map<number, number>()
   async function work(args: unknown, call: FunctionCall) {
     const { step } = args as { step: number }
-    const { holds, failures, checkpoints } = fates[step]!
-    for (let i = Number(call.resume ?? 0); i < holds; i++) {
-      const params = { what: `${step}.${i}`, on: true }
-      await call.act({
-        ...newAction({ action_type: 'grip', params }, clock),
-        idempotency_key: `${call.idempotency_key}.${i}`,
-      })
-      if (checkpoints) await call.checkpoint(i + 1)
+    const { holds, failures, checkpoints, atOnce, deep } = fates[step]!
+    const hold = async (i: number) => {
+      const key = `${call.idempotency_key}.${i}`
+      const what = `${step}.${i}`
+      if (deep)
+        await call.act(newAction({ action_type: 'function', params: { name: 'hold', args: { what, key } } }, clock))
+      else await holding({ what, key }, call)
+      if (checkpoints) await call.checkpoint(atOnce ? 0 : i + 1)
     }
+    const from = Number(call.resume ?? 0)
+    const open = Array.from({ length: holds - from }, (_, i) => from + i)
+    if (atOnce) await Promise.all(open.map(hold))
+    else for (const i of open) await hold(i)
     const before = failed.get(step) ?? 0
     failed.set(step, before + 1)
     if (before < failures) throw new ActionError('action_failed', `failure ${before + 1}`, { retryable: true })
     return step
   }
   const layerOf = (life: number) => (hands: Hands) =>
-    actionLayer({ ...hands, clock, adapters: [grip(life), functionAdapter({ work })] })
+    actionLayer({ ...hands, clock, adapters: [grip(life), functionAdapter({ work, hold })] })
   const world: World = worldOf(store, clock, {}, () => ({ layer: layerOf(++lives) }))
 
   const specs: { [name: string]: StepSpec } = {}
