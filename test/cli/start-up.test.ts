@@ -25,6 +25,7 @@ describe('starting up', () => {
     expect(notOurs(loaded)).toEqual(['commander'])
     expect(loaded.filter((name) => name.startsWith('src/') && !name.startsWith('src/cli/')).sort()).toEqual([
       'src/protocol/errors.ts',
+      'src/protocol/first-of.ts',
       'src/protocol/version.ts',
     ])
     expect(loaded.length).toBeLessThan(12)

@@ -157,6 +157,7 @@ export const root: Doors = {
       rollback: door(plan, options()),
       flush: bare,
       behindMs: bare,
+      checkWriting: bare,
     })),
     options({ vsl: 'memory:', root: tempFolder(), functions: { noop: () => null } }),
     options(),
