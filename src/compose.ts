@@ -39,10 +39,10 @@ import { type Report, reporter, sparing, TOLD_AGAIN_MS } from './protocol/report
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
-import { type WritesWatched, withWritesWatched } from './vsl/with-writes-watched.ts'
+import { withWritesWatched } from './vsl/with-writes-watched.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order, within 20 s; 10 s once in a hurry. */
-export interface ComposedRuntime extends Runtime, Pick<WritesWatched, 'checkWriting'> {
+export interface ComposedRuntime extends Runtime {
   readonly config: EffectiveConfig
   readonly store: Backend
   readonly buses: readonly Bus[]
@@ -57,6 +57,8 @@ export interface ComposedRuntime extends Runtime, Pick<WritesWatched, 'checkWrit
   flush(): Promise<void>
   /** How long the oldest commit that a bus does not have yet has been waiting for that, by the bus's name. */
   behindMs(): Promise<ReadonlyMap<string, number>>
+  /** Throws why its store takes no writes. It is asked once a write of this runtime has failed, by one that leaves nothing behind; else this costs nothing. */
+  checkWriting(): Promise<void>
 }
 
 export interface ComposeOptions extends Opening {

@@ -1,4 +1,5 @@
 export type {
+  Acted,
   ActionRecord,
   Agreed,
   AnyNode,
