@@ -11,7 +11,7 @@ import {
   wholeFrom,
   within,
 } from '../protocol/fields.ts'
-import { isObject, type JsonObject } from '../protocol/json.ts'
+import { digestOf, isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action } from './adapter.ts'
 
@@ -29,10 +29,13 @@ export const undo = (action: Action, params: JsonObject, clock: Clock): Action =
       action_type: action.action_type,
       executor_kind: action.executor_kind,
       params,
-      idempotency_key: `undo:${action.idempotency_key || action.action_id}`.slice(0, 255),
+      idempotency_key: `undo:${fitted(action.idempotency_key || action.action_id)}`,
     },
     clock,
   )
+
+/** A key with room for a word beside it; of a long one its digest, or those that only begin alike would be one. */
+export const fitted = (key: string): string => (key.length <= 250 ? key : digestOf(key))
 
 /** Throws InvalidInput, naming each path, unless this is an action that some adapter could be given. */
 export function checkAction(action: unknown): asserts action is Action {

@@ -1,3 +1,4 @@
+import { fitted } from '../ael/action.ts'
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import { wasCutOff } from '../drift/compensate.ts'
 import { type Clock, isoNow } from '../protocol/clock.ts'
@@ -128,7 +129,7 @@ export const inverseOf = (
   action_type: String(action_type),
   executor_kind: (executor_kind as ExecutorKind | undefined) ?? 'worker',
   params: (params as JsonObject | undefined) ?? {},
-  idempotency_key: `${idempotency_key.slice(0, 250)}:undo`,
+  idempotency_key: `${fitted(idempotency_key)}:undo`,
 })
 
 function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer, newAction } from '../../src/ael/ael.ts'
-import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import { type FunctionCall, type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { llmAdapter, type Script, scriptedProvider } from '../../src/ael/llm.ts'
 import { type Tool, toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
@@ -33,6 +33,7 @@ interface Stocked {
 /** A shelf, tools that put things on it and take them off, and a model that chooses among them. */
 function shop({ script, tools = [], functions = {}, given = world({}) }: Stocked) {
   const log: string[] = []
+  const keys: string[] = [] // under which things were taken away
   const { clock } = given
   const name = ({ name }: JsonObject) => String(name)
   const registry = toolRegistry([
@@ -48,7 +49,10 @@ function shop({ script, tools = [], functions = {}, given = world({}) }: Stocked
       name: 'shelf.take',
       description: 'Takes it away',
       input: { type: 'object' },
-      execute: (args: JsonObject) => void log.push(`take ${name(args)}`),
+      execute(args: JsonObject, { idempotency_key }) {
+        log.push(`take ${name(args)}`)
+        keys.push(idempotency_key)
+      },
     },
     {
       name: 'shelf.look',
@@ -85,6 +89,7 @@ function shop({ script, tools = [], functions = {}, given = world({}) }: Stocked
     given,
     clock,
     log,
+    keys,
     think,
     params,
     takeBack,
@@ -286,41 +291,40 @@ describe('what a model had done by its tools', () => {
 })
 
 describe('what a function had done on its way', () => {
-  it('counts once, however often the same work was attempted', async () => {
+  /** Does so at each of its attempts, of which the last one succeeds, and is taken back. */
+  async function triedAndTakenBack(max_attempts: number, work: (call: FunctionCall) => Promise<unknown>) {
     let tries = 0
-    const { start, takeBack, clock, log } = shop({
-      functions: {
-        fill: async (_, call) => {
-          await call.act({ ...took('a'), idempotency_key: 'fill-a' })
-          if (++tries < 3) throw new Error('again')
-          return null
-        },
-      },
-    })
+    const fill: FunctionSpec = async (_, call) => {
+      await work(call)
+      if (++tries < max_attempts) throw new Error('again')
+      return null
+    }
+    const { start, takeBack, clock, log, keys } = shop({ functions: { fill } })
     const runtime = await start()
-    const retry = { strategy: 'fixed', max_attempts: 3 } as const
+    const retry = { strategy: 'fixed', max_attempts } as const
     const { run } = await ended(runtime, clock, flowOf({ fill: { binding: { retry } } }))
     expect(await takeBack(runtime, run.run_id)).toMatchObject({ status: 'done' })
+    return { log, keys }
+  }
+
+  it('counts once, however often the same work was attempted', async () => {
+    const { log } = await triedAndTakenBack(3, (call) => call.act({ ...took('a'), idempotency_key: 'fill-a' }))
     expect(log).toEqual(['put a', 'put a', 'put a', 'take a'])
   })
 
   it('is taken back each by itself where one key was given to all of it', async () => {
-    let tries = 0
-    const { start, takeBack, clock, log } = shop({
-      functions: {
-        fill: async (_, call) => {
-          const { idempotency_key } = call
-          for (const name of ['a', 'b']) await call.act({ ...took(name), idempotency_key })
-          if (++tries < 2) throw new Error('again')
-          return null
-        },
-      },
+    const { log } = await triedAndTakenBack(2, async ({ act, idempotency_key }) => {
+      for (const name of ['a', 'b']) await act({ ...took(name), idempotency_key })
     })
-    const runtime = await start()
-    const retry = { strategy: 'fixed', max_attempts: 2 } as const
-    const { run } = await ended(runtime, clock, flowOf({ fill: { binding: { retry } } }))
-    expect(await takeBack(runtime, run.run_id)).toMatchObject({ status: 'done' })
     expect(log.slice(4)).toEqual(['take b', 'take a'])
+  })
+
+  it('is taken back under a key of its own, also where two long ones only begin alike', async () => {
+    const long = 'x'.repeat(254)
+    const { keys } = await triedAndTakenBack(1, async ({ act }) => {
+      for (const name of ['a', 'b']) await act({ ...took(name), idempotency_key: `${long}${name}` })
+    })
+    expect(new Set(keys).size).toBe(2)
   })
 
   it('is taken back each by itself where it is the same action time and again, also by a rerun', async () => {
