@@ -25,6 +25,7 @@ import { thisHolder } from '../../src/vsl/holder.ts'
 import { append, collect, write } from '../contracts/backend/given.ts'
 import { farHolder, goneHolder, needsProcessTable } from '../contracts/backend/holders.ts'
 import { type Child, child } from '../support/child.ts'
+import { outlivesLostRights } from '../support/lost-rights.ts'
 import { own } from '../support/processes.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -235,21 +236,12 @@ describe('a folder without room or rights', () => {
   }, 60_000)
 
   it('waits, once it is open, until this process may write there again', async () => {
-    const folder = tempFolder()
-    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755)
-    const shared = join(folder, 'shared')
-    mkdirSync(shared)
-    chmodSync(shared, 0o777)
-    const stranger = start(join(shared, 'store'))
-    for (const order of ['nobody', 'open']) await told(stranger, order)
-    chmodSync(shared, 0o700)
-    expect(await told(stranger, 'commit')).toEqual({
-      code: 'unavailable',
-      message: expect.stringContaining('see to its rights'),
+    let stranger: Child | undefined
+    await outlivesLostRights((shared) => {
+      stranger = start(join(shared, 'store'))
+      return (order) => told(stranger!, order)
     })
-    chmodSync(shared, 0o777)
-    expect(await told(stranger, 'commit')).toEqual({ revision: 1 })
-    await stranger.kill()
+    await stranger!.kill()
   }, 60_000)
 
   it('keeps what landed before the disk was full, nothing half, and goes on with what fits', async () => {

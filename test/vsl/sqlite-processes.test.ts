@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect } from '../contracts/backend/given.ts'
 import { type Child, child } from '../support/child.ts'
+import { outlivesLostRights } from '../support/lost-rights.ts'
 import { own } from '../support/processes.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import type { LoadResult } from './load.ts'
@@ -112,20 +113,10 @@ describe('several processes on one SQLite file', () => {
   })
 
   it('wait, once they have it open, until they may write there again', async () => {
-    const folder = tempFolder()
-    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755)
-    const shared = join(folder, 'shared')
-    mkdirSync(shared)
-    chmodSync(shared, 0o777)
-    const stranger = start(join(shared, 'state.db'), 'nobody')
-    for (const order of ['nobody', 'open']) await told(stranger, order)
-    chmodSync(shared, 0o700)
-    expect(await told(stranger, 'commit')).toEqual({
-      code: 'unavailable',
-      message: expect.stringContaining('see to its rights'),
+    await outlivesLostRights((shared) => {
+      const stranger = start(join(shared, 'state.db'), 'nobody')
+      return (order) => told(stranger, order)
     })
-    chmodSync(shared, 0o777)
-    expect(await told(stranger, 'commit')).toEqual({ revision: 1 })
   })
 })
 
