@@ -1,5 +1,5 @@
 import { realpath } from 'node:fs/promises'
-import type { ChildFlow, DeltaSource } from './ael/adapter.ts'
+import type { Adapter, ChildFlow, DeltaSource } from './ael/adapter.ts'
 import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/in-time.ts'
@@ -9,7 +9,7 @@ import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
 import { CONFIG_KEYS, type Config, type EffectiveConfig, effectiveConfig, mergedConfig } from './config.ts'
 import { inConfig } from './config-check.ts'
-import { adaptersOf, toolsOf } from './configured-adapters.ts'
+import { adaptersOf, type Parts, toolsOf } from './configured-adapters.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, keptFromFlows, openProjectFolder } from './folder.ts'
 import { callsUnderWay } from './orchestrator/calls.ts'
@@ -104,119 +104,147 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   refuseMisplaced('runtime options', options, CONFIG_KEYS, 'belongs in the config, the first argument')
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
-  const { clock = systemClock } = options
-  const onError = reporter(options.onError)
-  const opened: Part[] = []
+  const opened: Opened = {}
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
-  const [project, foundProject] = later<Project>()
-  const [ready, foundStore] = later<Backend>()
-  const [blobs, foundBlobs] = later<Blobs>()
-  let layer: ActionLayer | undefined
-  const hurry = new AbortController()
-  const hurried = () => hurry.abort()
   try {
-    // All that may be refused, or cannot be reached, comes before the store: one that was made for nothing would stay.
-    const tools = await toolsOf(whole)
-    const folder =
-      whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
-    if (folder) opened.unshift({ close: folder.close, on: 'the folder', leaves: 'what its files have come to' })
-    const root = folder?.root ?? (await realpath('.'))
-    const kept = await keptFromFlows(root, whole)
-    const ours = await adaptersOf(whole, { tools, blobs, clock, folder, root, kept, onError })
-    const adapters = [...ours, ...(whole.adapters ?? [])]
-    const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
-    const closeLayer = () => (layer ? layer.close() : closeAdapters()) // a layer that was refused closes nothing
-    opened.unshift({ close: closeLayer, on: 'an adapter', leaves: 'adapters, and what they hold' })
-    const { actionLayer } = await import('./ael/ael.ts')
-    const types = new Set(ours.map(({ action_type }) => action_type))
-    for (const [i, adapter] of (whole.adapters ?? []).entries()) {
-      inConfig(`adapters[${i}]`, () => checkRegistering(adapter, types))
-      types.add(adapter.action_type)
-    }
-    inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
-    const buses = await busesOf(whole, ready, onError)
-    opened.unshift({ close: () => closeBuses(buses, clock), on: 'a bus', leaves: 'buses, and their subscribers' })
-    const { store, checkWriting } = withWritesWatched(options.store ?? (await openConfigured(whole, options)), clock)
-    const closeStore = () => unlessSilent(store.close(), clock)
-    if (!options.store) opened.push({ close: closeStore, on: 'the store', leaves: 'the store open' }) // the last to go
-    foundStore(store)
-    const { createRuntime } = await import('./orchestrator/runtime.ts')
-    const runtime = await createRuntime({
-      store,
-      clock,
-      onError,
-      layer: (hands) => {
-        const { at_once, max_output_bytes } = whole.actions ?? {}
-        const limits = given({ atOnce: at_once, maxOutputBytes: max_output_bytes, onDelta: options.onDelta })
-        const child: NonNullable<Hands['child']> = (flow, request) =>
-          hands.child!(withDefaults(flow, whole.run), request)
-        foundBlobs(hands.blobs!)
-        layer = actionLayer({ ...hands, child, clock, adapters, secrets: ownSecrets(whole), ...limits })
-        return layer
-      },
-      ...(whole.resolve && { resolve: whole.resolve }),
-      ...(options.mine && { mine: options.mine }),
-      leaseTtlMs: whole.lease_ttl_ms,
-      patrolMs: whole.patrol_ms,
-      ...(whole.keep_ended_days !== undefined && { keepEndedMs: whole.keep_ended_days * DAY_MS }),
-    })
-    foundProject(runtime.project)
-    const calls = callsUnderWay(clock)
-    opened.unshift({
-      close: () => Promise.all([runtime.close(hurry.signal), calls.ended(hurry.signal)]),
-      on: 'the store',
-      leaves: 'runs to whoever takes them up when their leases are over',
-    })
-    if (whole.drift?.watch) await folder?.tracker()
-    const relays = await relaysOf(buses, { store, clock, onError, leaseTtlMs: whole.lease_ttl_ms })
-    opened.splice(1, 0, {
-      close: () => Promise.all(relays.map((one) => one.close())), // behind the last that is committed here
-      on: 'the store',
-      leaves: 'what buses have not confirmed to be told by the next process, or once more',
-    })
-    let closing: Promise<void> | undefined
-    return {
-      ...runtime,
-      config: whole,
-      store,
-      checkWriting,
-      buses,
-      tools,
-      layer: layer!,
-      folder,
-      ...calls.counted<Pick<ComposedRuntime, 'rollback'>>({
-        async rollback(id, asked) {
-          const { run_id, context_id } = await runtime.get(id)
-          const graph = await runtime.project.context(context_id)
-          const { rollback } = await import('./orchestrator/rollback.ts')
-          const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
-          return rollback({ graph, layer: layer!, ...files }, run_id, asked)
-        },
-      }),
-      async flush() {
-        const flushed = await Promise.all(relays.map((relay) => relay.flush()))
-        if (flushed.includes(false)) throw new Closed('the runtime')
-      },
-      async behindMs() {
-        return new Map(
-          await Promise.all(relays.map(async (relay, i) => [buses[i]!.name, await relay.behindMs()] as const)),
-        )
-      },
-      submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
-      submitOnce: (flow) => runtime.submitOnce(withDefaults(flow, whole.run)),
-      async close(signal) {
-        refuseUnlessFit('close', { signal }, { signal: signalField })
-        closing ??= closeInTurn(opened, clock, hurry.signal)
-        if (!signal) return closing
-        const forget = whenAborted(signal, hurried) // also the second time, which may be in more of a hurry
-        return closing.finally(forget) // it may live on for long
-      },
-    }
+    return await composed(whole, options, opened)
   } catch (error) {
-    await inTurn(opened.map(({ close }) => close)).catch(onError) // why it cannot be opened is what its caller must hear
+    await inTurn(partsOf(opened).map(({ close }) => close)).catch(reporter(options.onError)) // why it cannot be opened is what its caller must hear
     throw error
   }
 }
+
+/** What is closed, in this order: each may still need those behind it. */
+const CLOSED = ['runtime', 'relays', 'buses', 'layer', 'folder', 'store'] as const
+type Opened = { [P in (typeof CLOSED)[number]]?: Part }
+const partsOf = (opened: Opened): readonly Part[] => CLOSED.flatMap((name) => opened[name] ?? [])
+
+async function composed(whole: EffectiveConfig, options: ComposeOptions, opened: Opened): Promise<ComposedRuntime> {
+  const { clock = systemClock, mine, onDelta } = options
+  const onError = reporter(options.onError)
+  const [project, foundProject] = later<Project>()
+  const [ready, foundStore] = later<Backend>()
+  const [blobs, foundBlobs] = later<Blobs>()
+  // All that may be refused, or cannot be reached, comes before the store: one that was made for nothing would stay.
+  const { tools, folder, adapters } = await actorsOf(whole, { project, blobs, clock, onError }, opened)
+  const buses = await busesOf(whole, ready, onError)
+  opened.buses = { close: () => closeBuses(buses, clock), on: 'a bus', leaves: 'buses, and their subscribers' }
+  const { store, checkWriting } = withWritesWatched(options.store ?? (await openConfigured(whole, options)), clock)
+  const closeStore = () => unlessSilent(store.close(), clock)
+  if (!options.store) opened.store = { close: closeStore, on: 'the store', leaves: 'the store open' }
+  foundStore(store)
+
+  const { actionLayer } = await import('./ael/ael.ts')
+  const { createRuntime } = await import('./orchestrator/runtime.ts')
+  const { keep_ended_days, lease_ttl_ms, resolve } = whole
+  let layer: ActionLayer | undefined
+  const runtime = await createRuntime({
+    store,
+    clock,
+    onError,
+    layer: (hands) => {
+      const { at_once, max_output_bytes } = whole.actions ?? {}
+      const child: NonNullable<Hands['child']> = (flow, request) => hands.child!(withDefaults(flow, whole.run), request)
+      const limits = given({ atOnce: at_once, maxOutputBytes: max_output_bytes, onDelta })
+      foundBlobs(hands.blobs!)
+      layer = actionLayer({ ...hands, child, clock, adapters, secrets: ownSecrets(whole), ...limits })
+      opened.layer = { ...ADAPTERS, close: layer.close }
+      return layer
+    },
+    leaseTtlMs: lease_ttl_ms,
+    patrolMs: whole.patrol_ms,
+    ...given({ resolve, mine, keepEndedMs: keep_ended_days && keep_ended_days * DAY_MS }),
+  })
+  foundProject(runtime.project)
+  const hurry = new AbortController()
+  const calls = callsUnderWay(clock)
+  opened.runtime = {
+    close: () => Promise.all([runtime.close(hurry.signal), calls.ended(hurry.signal)]),
+    on: 'the store',
+    leaves: 'runs to whoever takes them up when their leases are over',
+  }
+  if (whole.drift?.watch) await folder?.tracker()
+  const relays = await relaysOf(buses, { store, clock, onError, leaseTtlMs: lease_ttl_ms })
+  opened.relays = {
+    close: () => Promise.all(relays.map((one) => one.close())), // behind the last that is committed here
+    on: 'the store',
+    leaves: 'what buses have not confirmed to be told by the next process, or once more',
+  }
+  let closing: Promise<void> | undefined
+  return {
+    ...runtime,
+    config: whole,
+    store,
+    checkWriting,
+    buses,
+    tools,
+    layer: layer!,
+    folder,
+    ...calls.counted<Pick<ComposedRuntime, 'rollback'>>({
+      async rollback(id, asked) {
+        const { run_id, context_id } = await runtime.get(id)
+        const graph = await runtime.project.context(context_id)
+        const { rollback } = await import('./orchestrator/rollback.ts')
+        const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
+        return rollback({ graph, layer: layer!, ...files }, run_id, asked)
+      },
+    }),
+    async flush() {
+      const flushed = await Promise.all(relays.map((relay) => relay.flush()))
+      if (flushed.includes(false)) throw new Closed('the runtime')
+    },
+    async behindMs() {
+      return new Map(
+        await Promise.all(relays.map(async (relay, i) => [buses[i]!.name, await relay.behindMs()] as const)),
+      )
+    },
+    submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
+    submitOnce: (flow) => runtime.submitOnce(withDefaults(flow, whole.run)),
+    async close(signal) {
+      refuseUnlessFit('close', { signal }, { signal: signalField })
+      closing ??= closeInTurn(partsOf(opened), clock, hurry.signal)
+      if (!signal) return closing
+      const forget = whenAborted(signal, () => hurry.abort()) // also the second time, which may be in more of a hurry
+      return closing.finally(forget) // it may live on for long
+    },
+  }
+}
+
+interface Actors {
+  readonly tools: ToolRegistry
+  readonly folder: ProjectFolder | undefined
+  readonly adapters: readonly Adapter[]
+}
+
+/** What acts upon the world: the adapters that the config knows of and those of one's own, fit to be registered together. */
+async function actorsOf(
+  whole: EffectiveConfig,
+  { project, blobs, clock, onError }: Around,
+  opened: Opened,
+): Promise<Actors> {
+  const tools = await toolsOf(whole)
+  const { root: named, adapters: own = [] } = whole
+  const folder = named === undefined ? undefined : await openProjectFolder(named, whole, { project, clock, onError })
+  if (folder) opened.folder = { close: folder.close, on: 'the folder', leaves: 'what its files have come to' }
+  const root = folder?.root ?? (await realpath('.'))
+  const kept = await keptFromFlows(root, whole)
+  const ours = await adaptersOf(whole, { tools, blobs, clock, folder, root, kept, onError })
+  const adapters = [...ours, ...own]
+  const closeAll = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
+  opened.layer = { ...ADAPTERS, close: closeAll } // until a layer has them: one that was refused closes nothing
+  const types = new Set(ours.map(({ action_type }) => action_type))
+  for (const [i, adapter] of own.entries()) {
+    inConfig(`adapters[${i}]`, () => checkRegistering(adapter, types))
+    types.add(adapter.action_type)
+  }
+  inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
+  return { tools, folder, adapters }
+}
+/** What they work with; some of it is still to come. */
+interface Around extends Pick<Parts, 'blobs' | 'clock' | 'onError'> {
+  readonly project: Promise<Project>
+}
+const ADAPTERS = { on: 'an adapter', leaves: 'adapters, and what they hold' }
 
 /** What the config says of runs holds where a flow says nothing. What is no flow is left to who looks at it. */
 const withDefaults = <F extends Flow | ChildFlow>(flow: F, run: RunOptions | undefined): F =>

@@ -6,6 +6,7 @@ import { checkBuses } from './bus/bus-spec.ts'
 import type { Config, ModelConfig } from './config.ts'
 import { InvalidInput, type Problem } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
+import { blaming } from './protocol/problem.ts'
 import { retold } from './protocol/retold.ts'
 import { pathUnder } from './protocol/under.ts'
 import { checkStoreUrl } from './vsl/vsl.ts'
@@ -88,7 +89,7 @@ const SHORTEST_TOKEN = 16
 export function tokenProblems(tokens: unknown): readonly Problem[] {
   if (!Array.isArray(tokens)) return [{ path: 'server.tokens', rule: 'list', message: 'must be a list' }]
   const problems: Problem[] = []
-  const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
+  const wrong = blaming(problems)
   const places = new Map<string, number>()
   for (const [i, given] of tokens.entries()) {
     const { token, roles, ...others } = isObject(given) ? given : {}

@@ -37,6 +37,8 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
+import { A_PATTERN } from './protocol/path-pattern.ts'
+import { blaming } from './protocol/problem.ts'
 import type { Backend, ValueStateLayer } from './vsl/backend.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
@@ -53,6 +55,11 @@ export interface Config {
    * working directory, and nothing is held against anything.
    */
   readonly root?: string
+  /**
+   * Glob patterns of what no flow reads or changes, and what is not held against the graph: git's own folder and `.env` with its kin when absent. A list
+   * of your own takes their place.
+   */
+  readonly off_limits?: readonly string[]
   /** How the project's folder is held against the graph. */
   readonly drift?: DriftConfig
   /** For runs that say nothing themselves. */
@@ -139,6 +146,7 @@ export const defineConfig = (config: Config): Config => config
 export const DEFAULTS = {
   vsl: 'sqlite:./.mplp/state.db',
   bus: [],
+  off_limits: ['**/.git', '**/.env', '**/.env.local', '**/.env.*.local'],
   lease_ttl_ms: 10_000,
   patrol_ms: 1_000,
   server: { host: '127.0.0.1', port: 7117, body_limit_bytes: 4 * 1024 * 1024 },
@@ -178,25 +186,30 @@ function problemsWith(value: unknown): readonly Problem[] {
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   const found: { [key: string]: unknown } = {}
   const problems: Problem[] = []
+  const wrong = blaming(problems)
   for (const [name, value] of Object.entries(env)) {
     if (!name.startsWith('MPLP_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
     if (FROM_CODE.has(key))
       throw wrongVariable(name, 'from_code', 'is code: give it in a config file in TypeScript or JavaScript')
     const field = Object.hasOwn(FIELDS, key) ? FIELDS[key] : undefined
-    if (field === undefined)
-      problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
-    else if (value === '')
-      problems.push({ path: name, rule: 'min_length', message: 'is empty: unset it, or give it a value' })
-    else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
-    else if (field === positive || field === days) found[key] = numberOrText(value)
-    else if (field === sealing) found[key] = value.includes(',') ? value.split(',').map((part) => part.trim()) : value
-    else found[key] = field === text || field === storing ? value : parsed(name, value)
+    if (field === undefined) wrong(name, 'extra_forbidden', notKnown(key, IN_VARIABLES, variableOf))
+    else if (value === '') wrong(name, 'min_length', 'is empty: unset it, or give it a value')
+    else found[key] = saidFor(field, name, value)
   }
   for (const problem of problemsWith(found))
     problems.push({ ...problem, path: problem.path.replace(/^[^.[]+/, variableOf) })
   if (problems.length > 0) throw new InvalidInput('environment', problems)
   return found
+}
+
+/** What the text of a variable says for a key: of most keys JSON. */
+function saidFor(field: Field | Fields, name: string, value: string): unknown {
+  if (field === text || field === storing) return value
+  if (field === positive || field === days) return numberOrText(value)
+  const isList = field === buses || field === texts || (field === sealing && value.includes(','))
+  if (isList) return value.split(',').map((part) => part.trim())
+  return field === sealing ? value : parsed(name, value)
 }
 
 const variableOf = (key: string): string => `MPLP_${key.toUpperCase()}`
@@ -206,11 +219,8 @@ export const apiKeyName = ({ provider, api_key_env }: ModelConfig): string | und
   api_key_env ?? (KEYED.includes(String(provider)) ? `${String(provider).toUpperCase()}_API_KEY` : undefined)
 const KEYED = ['openai', 'anthropic', 'google']
 
-/** A key from the environment at the time it is needed. */
-export const secretFromEnv =
-  (name: string, env: NodeJS.ProcessEnv = process.env) =>
-  (): string | undefined =>
-    env[name]
+/** A key from the environment, to be asked for each time that it is needed. */
+export const secretFromEnv = (name: string): string | undefined => process.env[name]
 
 const sealing: Field = {
   says: '32 bytes as base64, or a list of different ones',
@@ -234,6 +244,11 @@ const buses: Field = {
 }
 const isBus = (value: unknown): boolean =>
   text.fits(value) || (isObject(value) && (text.fits(value.url) || value.transport !== undefined))
+/** As JSON in a variable: a pattern may hold a comma. */
+const patterns: Field = {
+  says: `a list, each ${A_PATTERN.says}`,
+  fits: (value) => texts.fits(value) && (value as string[]).every(A_PATTERN.fits),
+}
 const names: Field = {
   says: 'a list of names of files, without folders',
   fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]|^\.\.?$/.test(name)),
@@ -260,6 +275,7 @@ const FIELDS: Fields = {
   vsl: storing,
   bus: buses,
   root: text,
+  off_limits: patterns,
   drift: {
     context: uuid,
     include: texts,

@@ -9,7 +9,7 @@ import type { Clock } from './protocol/clock.ts'
 import { given } from './protocol/given.ts'
 import type { Digest } from './protocol/json.ts'
 
-interface Parts {
+export interface Parts {
   readonly tools: ToolRegistry
   /** Of the store, which is opened once they are known to fit. */
   readonly blobs: Promise<Blobs>
@@ -18,7 +18,7 @@ interface Parts {
   /** Where file actions stay within: the folder's root, if there is one. */
   readonly root: string
   /** What of it flows may do. */
-  readonly kept: { readonly [may in 'mayRead' | 'mayWrite']: (path: string) => boolean }
+  readonly kept: { readonly [may in 'mayRead' | 'mayWrite']: (path: string) => Promise<boolean> }
   readonly onError: (error: unknown) => void
 }
 
@@ -51,7 +51,7 @@ export async function adaptersOf(
   }
   if (folder) {
     const { staleCheck, tracked } = folder
-    const mayWrite = async (path: string) => kept.mayWrite(path) && (await folder.mayWrite(path))
+    const mayWrite = async (path: string) => (await kept.mayWrite(path)) && (await folder.mayWrite(path))
     adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, ...kept, mayWrite })))
   } else adapters.push(await fileAdapter({ root, blobs, clock, ...kept }))
   if (config.models) {
@@ -82,7 +82,8 @@ async function providerOf(name: string, { provider, api_key_env, base_url, repli
   const { anthropicProvider, compatibleProvider, googleProvider, openAiProvider, scriptedProvider } = await import(
     './ael/llm.ts'
   )
-  const apiKey = secretFromEnv(apiKeyName({ provider, ...given({ api_key_env }) }) ?? '')
+  const keyName = apiKeyName({ provider, ...given({ api_key_env }) }) ?? ''
+  const apiKey = () => secretFromEnv(keyName)
   const options = { apiKey, ...given({ baseUrl: base_url }) }
   const open = {
     openai: () => openAiProvider(options),

@@ -24,7 +24,7 @@ export async function openProjectFolder(
   const { exclude = EXCLUDED, ...said } = optionsIn(config)
   return projectFolder(project, {
     ...said,
-    exclude: [...exclude, ...(await ownPatterns(root, config))],
+    exclude: [...exclude, ...(await ownPatterns(root, config)), ...effectiveConfig(config).off_limits],
     ...parts,
     root,
   })
@@ -90,17 +90,28 @@ async function storeIn(root: string, config: Config): Promise<string | undefined
 
 /** What flows may do in a folder, by real paths. */
 interface Kept {
-  readonly mayRead: (path: string) => boolean
-  readonly mayWrite: (path: string) => boolean
+  readonly mayRead: (path: string) => Promise<boolean>
+  readonly mayWrite: (path: string) => Promise<boolean>
+}
+
+async function offLimits(config: Config): Promise<(path: string) => boolean> {
+  const { covering } = await import('./drift/select.ts')
+  return covering(effectiveConfig(config).off_limits)
 }
 
 /**
  * No flow may change the store, in which it could destroy every run and forge an answer of people's, nor the config, which says what flows may do. Nor may
- * it read the store: all others' outputs are there, and whoever closes a file of SQLite takes away the locks that its own process has on it.
+ * it read the store: all others' outputs are there, and whoever closes a file of SQLite takes away the locks that its own process has on it. What is off
+ * limits it may neither read nor change.
  */
 export async function keptFromFlows(root: string, config: Config): Promise<Kept> {
   const store = await storeIn(root, config)
   const files = store === undefined ? [] : STORE_ENDS.map((end) => store + end)
-  const mayRead = (path: string) => !files.includes(path) && !(store !== undefined && path.startsWith(`${store}/`))
-  return { mayRead, mayWrite: (path) => mayRead(path) && !CONFIG_FILES.includes(path) }
+  const isStore = (path: string) => files.includes(path) || (store !== undefined && path.startsWith(`${store}/`))
+  let isOffLimits: Promise<(path: string) => boolean> | undefined
+  const mayRead = async (path: string) => {
+    isOffLimits ??= offLimits(config) // when it is first asked: to start does not wait for it
+    return !isStore(path) && !(await isOffLimits)(path)
+  }
+  return { mayRead, mayWrite: async (path) => !CONFIG_FILES.includes(path) && (await mayRead(path)) }
 }

@@ -886,6 +886,57 @@ describe('a runtime from a config', () => {
     },
   )
 
+  it.each([true, false])(
+    'lets no flow to what is off limits, by default git and .env, nor looks at it, with a root (%s) or without',
+    async (isHeld) => {
+      const root = tempFolder()
+      const before = process.cwd()
+      onTestFinished(() => process.chdir(before))
+      process.chdir(root)
+      for (const folder of ['.git/hooks', 'app/keys']) mkdirSync(join(root, folder), { recursive: true })
+      const secrets = ['.git/config', '.env', 'app/.env.local', 'app/.env.test.local']
+      for (const path of [...secrets, 'app/.env.example', 'app/keys/a.pem']) writeFileSync(join(root, path), 'a')
+      symlinkSync('../.env', join(root, 'app/way-in'))
+      const open = async (config: object) => {
+        const runtime = await openRuntime({ vsl: 'memory:', ...(isHeld && { root }), ...config })
+        onTestFinished(() => runtime.close())
+        return async (operation: string, path: string) => {
+          const params = {
+            operation,
+            path,
+            ...(operation === 'write' && { content: 'b' }),
+            ...(operation === 'move' && { to: 'taken' }),
+          }
+          const run = await runtime.submit(flowOf({ a: { binding: { action_type: 'file_operation', params } } }))
+          const { error, status } = await run.result()
+          return error?.code ?? status
+        }
+      }
+      const byDefault = await open({})
+      for (const path of [...secrets, '.git/hooks/pre-commit', '.ENV'])
+        for (const operation of ['read', 'write', 'delete', 'move'])
+          expect(await byDefault(operation, path), `${operation} ${path}`).toBe('action_denied')
+      expect(await byDefault('read', 'app/way-in')).toBe('action_denied')
+      expect(await byDefault('read', 'app/.env.example')).toBe('completed')
+      expect(await byDefault('read', 'app/keys/a.pem')).toBe('completed')
+      const own = await open({ off_limits: ['**/keys'] })
+      expect(await own('read', 'app/keys/a.pem')).toBe('action_denied')
+      expect(await own('read', '.env')).toBe('completed')
+    },
+  )
+
+  it('holds nothing that is off limits against the graph', async () => {
+    const root = tempFolder()
+    mkdirSync(join(root, 'app'))
+    for (const path of ['.env', 'app/.env.local', 'app/.env.example', 'own.md']) writeFileSync(join(root, path), 'a')
+    const runtime = await openRuntime({ vsl: 'memory:', root })
+    onTestFinished(() => runtime.close())
+    await runtime.folder!.tracker()
+    const graph = await runtime.folder!.graph()
+    const paths = [...graph.state.nodesOf('files')].map(({ data }) => (data as unknown as { path: string }).path)
+    expect(paths.sort()).toEqual(['app/.env.example', 'own.md'])
+  })
+
   it('shows no flow the tokens and keys of its config', async () => {
     const root = tempFolder()
     const [token, key] = ['a-token-that-may-everything', Buffer.alloc(32, 7).toString('base64')]

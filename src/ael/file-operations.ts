@@ -18,7 +18,8 @@ export interface Desk extends Pick<FileOptions, 'blobs' | 'staleCheck' | 'mayWri
 
 export function read(desk: Desk, { path }: JsonObject, call: Call): Promise<JsonObject> {
   return desk.root.at(String(path), { follow: true }, async (place) => {
-    if (desk.mayRead && !(await desk.mayRead(place.path))) throw denied(`${place.path} is the runtime’s own`)
+    if (desk.mayRead && !(await desk.mayRead(place.path)))
+      throw denied(`${place.path} is off limits, or the runtime’s own`)
     const file = await contentOf(place, desk, call.signal)
     if (file === undefined) throw finalFailure(`there is no file ${place.path}`)
     const { bytes } = file
@@ -179,7 +180,7 @@ async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject, sign
 /** Asked of the place and not of the name: links may lead from one to the other. */
 async function refuseIfKeptOut({ mayWrite }: Desk, { path }: Named): Promise<void> {
   if (mayWrite && !(await mayWrite(path)))
-    throw denied(`${path} is kept out by the ignore rules, or is the runtime’s own`)
+    throw denied(`${path} is off limits, kept out by the ignore rules, or the runtime’s own`)
 }
 
 async function refuseIfStale(

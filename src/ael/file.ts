@@ -58,6 +58,7 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
     },
 
     async execute({ params }, call) {
+      if (params.operation !== 'read') refuseIfNeverDurable(String(params.path))
       // Of two that find the same and change it, one would write over the other unseen, and neither could be taken back.
       const leave = params.operation === 'read' ? undefined : await turn(pathsIn(params).map(posix.normalize))
       try {
@@ -93,11 +94,7 @@ const OPERATIONS: Readonly<Record<Operation, (desk: Desk, params: JsonObject, ca
 }
 const CONTENTS = ['content', 'content_base64', 'content_digest']
 const DIGEST = /^sha256:[0-9a-f]{64}$/
-
-const PARAMS = [
-  ...['operation', 'path', 'to', 'mode', 'content', 'content_base64', 'content_digest'],
-  ...['expected_digest', 'expected_mode'],
-]
+const PARAMS = ['operation', 'path', 'to', 'mode', ...CONTENTS, 'expected_digest', 'expected_mode']
 
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   const { operation, expected_digest } = params
@@ -126,6 +123,12 @@ function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   return problems
 }
 
+/** Node's own permissions forbid fsync and the setting of a mode, whatever else they allow: a change would be made, and its end told as a failure. */
+function refuseIfNeverDurable(path: string): void {
+  if (process.permission !== undefined)
+    throw finalFailure(`${path}: files can only be read under Node's --permission, which forbids fsync`)
+}
+
 const REASONS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the quota is used up',
@@ -143,7 +146,7 @@ function diskFailure(error: unknown, path: string): MplpError {
   if (error instanceof MplpError) return error
   const { code = '', message } = error as NodeJS.ErrnoException
   // The system's own message names the folder through which we reached it, not the one that the caller knows.
-  const text = `${path}: ${REASONS[code] ?? (code === '' ? message : code)}`
+  const text = `${path}: ${REASONS[code] ?? (['', 'ERR_ACCESS_DENIED'].includes(code) ? message : code)}`
   return PASSING.includes(code) ? passingFailure(text) : finalFailure(text)
 }
 

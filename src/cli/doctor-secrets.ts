@@ -8,7 +8,7 @@ export function checkSecrets({ models = {}, mcp = {} }: Config): readonly Check[
   const secrets = [
     ...Object.entries(models).map(([name, model]) => {
       const variable = apiKeyName(model)
-      return [`models.${name}`, variable === undefined ? '' : (secretFromEnv(variable)() ?? '')] as const
+      return [`models.${name}`, variable === undefined ? '' : (secretFromEnv(variable) ?? '')] as const
     }),
     ...Object.entries(mcp).flatMap(([name, server]) =>
       calledBy(server).map(([at, value]) => [`mcp.${name}.${at}`, value] as const),

@@ -11,7 +11,7 @@ export async function lacksBy({ mcp = {}, adapters = [], ...config }: Config): P
   const { toolAdapter } = await import('../ael/tool.ts')
   const tools = await toolsOf(config)
   const never = new Promise<never>(() => undefined) // nothing is carried out, so no store is needed
-  const no = () => false
+  const no = async () => false
   const files = { folder: undefined, root: '.', kept: { mayRead: no, mayWrite: no } }
   const parts = { tools, blobs: never, clock: systemClock, onError: warn, ...files }
   const layer = actionLayer({

@@ -61,7 +61,7 @@ function sealing(options: VerbCall['options'], config: Config): Config {
 }
 
 function keyIn(variable: string): string {
-  const key = secretFromEnv(variable)()
+  const key = secretFromEnv(variable)
   if (isSealingKey(key)) return key
   throw badKey('--key-env', `names ${variable}, which is not ${key === undefined ? 'set' : '32 bytes as base64'}`)
 }

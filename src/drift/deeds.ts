@@ -18,7 +18,7 @@ import { note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { type Operated, operate } from './operate.ts'
 import { agreedOn } from './reconcile.ts'
-import { Elsewhere } from './root.ts'
+import { Elsewhere, unlessElsewhere } from './root.ts'
 import { foldersOf, parentOf } from './select.ts'
 
 /** A change of the disk that was committed before it is made. */
@@ -115,11 +115,7 @@ async function makeDurable({ root }: Desk, ended: readonly Ended[]): Promise<voi
   const paths = ended.flatMap(({ deed }) => writtenBy(deed))
   const folders = new Map(paths.map((path) => [parentOf(path), path]))
   await eachOf(folders.values(), AT_ONCE, async (path) => {
-    await root
-      .held(path, {}, (place) => place.sync())
-      .catch((error) => {
-        if (!(error instanceof Elsewhere)) throw error // the folder itself is gone: nothing in it to keep
-      })
+    await root.held(path, {}, (place) => place.sync()).catch(unlessElsewhere) // it is gone itself: nothing in it to keep
   })
 }
 

@@ -6,7 +6,7 @@ import type { FileOperation, FileShape } from '../psg/change.ts'
 import { isAs, isSameShape, isTracked } from './compare.ts'
 import { isAsMet, type Observed, observe } from './observe.ts'
 import type { Refusal } from './reconcile.ts'
-import { Elsewhere, type Place, type Root, unlessMissing } from './root.ts'
+import { Elsewhere, type Place, type Root, unlessGone } from './root.ts'
 import { parentOf } from './select.ts'
 
 export interface Operating {
@@ -73,7 +73,7 @@ async function put(root: Root, { path, expect, become }: Of<'put'>, operating: O
       isPlaced = true
       return 'done'
     } finally {
-      if (!isPlaced) await unlink(temporary).catch(unlessMissing)
+      if (!isPlaced) await unlink(temporary).catch(unlessGone)
     }
   })
 }

@@ -2,9 +2,10 @@ import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Field, needed, oneOf, problemsIn, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { A_PATTERN, fromRoot } from '../protocol/path-pattern.ts'
+import { problem } from '../protocol/problem.ts'
 import type { FindingRecord } from '../psg/change.ts'
-import { A_PATTERN, fromRoot, GLOB } from './select.ts'
+import { GLOB } from './select.ts'
 
 /** How a disagreement is settled: the graph's side, the disk's, a person's decision, or both sides' changes together. */
 export type Strategy = 'graph' | 'files' | 'ask' | 'merge'
@@ -74,7 +75,7 @@ function checkRules(rules: unknown): void {
         ...problemsIn(isObject(rule) ? { match: '', ...rule } : rule, RULE, `rules[${i}]`),
         ...hiddenBehind(rules.slice(0, i), rule, `rules[${i}].match`),
       ])
-    : [{ path: 'rules', rule: 'type', message: 'must be a list', found: shown(rules) }]
+    : [problem('rules', 'type', 'must be a list', rules)]
   if (problems.length > 0) throw new InvalidInput('drift rules', problems)
 }
 

@@ -36,7 +36,6 @@ export interface Opened {
 
 /** A name in a folder that is held open. */
 export interface Place {
-  readonly path: string
   /** Where to open, rename or unlink it. */
   readonly real: string
   /** Another name in the same folder. */
@@ -57,7 +56,7 @@ export const disk = {
   read: promisify(fs.read),
   readlink: promisify(fs.readlink),
   readdir: promisify(fs.readdir),
-  realpath: promisify(fs.realpath),
+  realpath: promisify(fs.realpath.native), // the other looks at each folder on the way, which Node's own permissions may forbid
   mkdir: promisify(fs.mkdir),
   fsync: promisify(fs.fsync),
   // Of what is open these are there at once: the way to another thread and back would cost many times as much.
@@ -78,7 +77,7 @@ export async function openRoot(folder: string): Promise<Root> {
   const root: Root = {
     path,
     foldsCase: await foldsCase(path),
-    stat: (at) => disk.lstat(full(at)).catch(unlessMissing),
+    stat: (at) => disk.lstat(full(at)).catch(unlessGone),
     async list(at, onNameless = () => undefined) {
       const fd = await openFolder(full(at))
       try {
@@ -110,7 +109,6 @@ export async function openRoot(folder: string): Promise<Root> {
         const way = wayThrough(fd, dirname(target))
         const name = target.slice(dirname(target).length + 1)
         return await work({
-          path: at,
           real: join(way, name),
           beside: (other) => join(way, other),
           sync: () => disk.fsync(fd),
@@ -144,10 +142,7 @@ async function foldsCase(path: string): Promise<boolean> {
   const name = basename(path)
   const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase()
   if (other === name) return process.platform === 'darwin' || process.platform === 'win32'
-  const [here, there] = await Promise.all([
-    disk.lstat(path),
-    disk.lstat(join(dirname(path), other)).catch(unlessMissing),
-  ])
+  const [here, there] = await Promise.all([disk.lstat(path), disk.lstat(join(dirname(path), other)).catch(unlessGone)])
   return there !== undefined && there.ino === here.ino && there.dev === here.dev
 }
 
@@ -248,12 +243,13 @@ export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
   throw error
 }
 
-const unlessElsewhere = (error: unknown): undefined => {
+/** For a `catch`: nothing when it does not stand still, or is not there. */
+export const unlessElsewhere = (error: unknown): undefined => {
   if (!(error instanceof Elsewhere)) throw error
 }
 
 /** For a `catch`: nothing when there is no such file. */
-export const unlessMissing = (error: NodeJS.ErrnoException): undefined => {
+export const unlessGone = (error: NodeJS.ErrnoException): undefined => {
   if (!isGone(error.code)) throw error
   return undefined
 }

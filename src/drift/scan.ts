@@ -2,7 +2,7 @@ import type { Dirent } from 'node:fs'
 import { descend } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import { isUnchanged, type Observed } from './observe.ts'
-import { disk, Elsewhere, isUnreadable, type Root } from './root.ts'
+import { disk, Elsewhere, isUnreadable, type Root, unlessElsewhere } from './root.ts'
 import type { Select } from './select.ts'
 
 export interface ScanOptions {
@@ -121,17 +121,14 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
 
 /** The text of a small file; `undefined` when it cannot be had. */
 export async function textAt(root: Root, path: string): Promise<string | undefined> {
+  const opened = await root.open(path).catch(unlessElsewhere) // a link, or gone
+  if (!opened) return undefined
+  const { fd, stats } = opened
   try {
-    const { fd, stats } = await root.open(path)
-    try {
-      const buffer = Buffer.alloc(stats.size)
-      const { bytesRead } = await disk.read(fd, buffer, 0, stats.size, 0)
-      return buffer.toString('utf8', 0, bytesRead)
-    } finally {
-      disk.close(fd)
-    }
-  } catch (error) {
-    if (error instanceof Elsewhere) return undefined // a link, or gone
-    throw error
+    const buffer = Buffer.alloc(stats.size)
+    const { bytesRead } = await disk.read(fd, buffer, 0, stats.size, 0)
+    return buffer.toString('utf8', 0, bytesRead)
+  } finally {
+    disk.close(fd)
   }
 }

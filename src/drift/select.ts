@@ -2,6 +2,7 @@ import ignore, { type Ignore } from 'ignore'
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import type { Field } from '../protocol/fields.ts'
+import { A_PATTERN } from '../protocol/path-pattern.ts'
 import { problem } from '../protocol/problem.ts'
 
 export interface Selection {
@@ -36,20 +37,6 @@ export const EXCLUDED = ['**/node_modules']
 
 /** A name that starts with a dot is a name like any other, and so is one with a line end in it. */
 export const GLOB = { dot: true, flags: 's' } as const
-
-/** What could match something: no path begins or ends with a slash, or leads back. */
-export const A_PATTERN: Field = {
-  says: 'a pattern of paths from the root on, without .. and without a slash at its end (dist is a folder, dist/** what lies in it)',
-  rule: 'pattern',
-  fits: (value) =>
-    typeof value === 'string' &&
-    fromRoot(value)
-      .split('/')
-      .every((name) => !['', '.', '..'].includes(name)),
-}
-
-/** A path or a pattern as paths are told: without a `./` before it. */
-export const fromRoot = (path: string): string => path.replace(/^\.\//, '')
 
 /** It is looked for in every folder. */
 const A_NAME: Field = {
@@ -102,6 +89,12 @@ export function selectFiles(selection: Selection = {}): Select {
       included(path) && !excluded(path) && !isIgnored(path) && !foldersOf(path).some((at) => excluded(at)),
     isIgnored,
   }
+}
+
+/** Is a path what one of the patterns says, or below it? In whatever case, since some disks do not tell them apart. */
+export function covering(patterns: readonly string[]): (path: string) => boolean {
+  const matches = picomatch([...patterns], { ...GLOB, flags: 'si' })
+  return (path) => matches(path) || foldersOf(path).some((folder) => matches(folder))
 }
 
 export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')))

@@ -7,7 +7,7 @@ import { isKind } from '../psg/node.ts'
 import { checkWrote } from './check-input.ts'
 import { believed, believing, commit, type Desk, enterFolders, observed } from './desk.ts'
 import { agreedOn, recordOf } from './reconcile.ts'
-import { disk, Elsewhere, type Root } from './root.ts'
+import { disk, type Root, unlessElsewhere } from './root.ts'
 import type { Reader, Reads } from './stale.ts'
 
 /** A change of files that an action is making. */
@@ -102,10 +102,7 @@ async function written(
   by: Author,
 ): Promise<FileRecord | null> {
   if (digest === null) return null
-  const there = await observed(desk, path).catch((error) => {
-    if (error instanceof Elsewhere) return undefined
-    throw error
-  })
+  const there = await observed(desk, path).catch(unlessElsewhere)
   if (there?.digest === digest) return recordOf(path, there, by.action_id)
   const old = believed(desk, path)
   const kept = old?.digest === digest && old.kept

@@ -47,7 +47,14 @@ describe('docs/config.md', () => {
     expect(variables.length).toBeGreaterThan(10)
     for (const name of variables) {
       const key = name.slice('MPLP_'.length).toLowerCase()
-      const own = { vsl: 'memory:', bus: 'memory:', encryption_key: 'x'.repeat(43), root: '.', http_allow: 'localhost' }
+      const own = {
+        vsl: 'memory:',
+        bus: 'memory:',
+        encryption_key: 'x'.repeat(43),
+        root: '.',
+        http_allow: 'localhost',
+        off_limits: '[]',
+      }
       const text = /_(ms|days)$/.test(key) ? '7' : key in own ? own[key as keyof typeof own] : '{}'
       expect(configFromEnv({ [name]: text })).toHaveProperty(key)
     }

@@ -67,11 +67,40 @@ describe('a project that installed it', () => {
   })
 
   it('imports every export where Node may read no more than the packages', () => {
-    const permission = process.allowedNodeEnvironmentFlags.has('--permission')
-      ? '--permission'
-      : '--experimental-permission'
-    expect(importAll(permission, ...[project, ROOT].map((folder) => `--allow-fs-read=${folder}/`))).toEqual(MODULES)
+    expect(importAll(...PERMISSION, ...mayRead(project, ROOT))).toEqual(MODULES)
   })
+
+  it.each(['file', 'sqlite'])('is refused a %s store where Node lets nothing be written', (kind) => {
+    const script = `
+      import { openStore } from 'mplp-runtime/vsl'
+      await openStore('${kind}:./kept/state').catch(({ code, message }) => console.log(code, message))`
+    const flags = [...PERMISSION, '--allow-addons', ...mayRead(project, ROOT)]
+    expect(node(...flags, '--input-type=module', '-e', script)).toMatch(/^refused .*--allow-fs-write/)
+  })
+
+  it.each([{ vsl: 'memory:' }, { vsl: 'memory:', root: '.' }])(
+    'reads files where Node may, and changes none where it forbids that this be durable, %o',
+    (config) => {
+      const folder = join(project, 'tracked')
+      mkdirSync(folder, { recursive: true })
+      writeFileSync(join(folder, 'note.md'), 'noted')
+      const script = `
+        import { flowOf, openRuntime } from 'mplp-runtime'
+        process.chdir('tracked')
+        const runtime = await openRuntime(${JSON.stringify(config)})
+        for (const operation of ['read', 'delete']) {
+          const steps = { it: { action_type: 'file_operation', params: { operation, path: 'note.md' } } }
+          const { status, error } = await (await runtime.submit(flowOf({ title: operation, steps }).flow)).result()
+          console.log(operation, status, error?.message ?? '')
+        }
+        await runtime.close()`
+      const flags = [...PERMISSION, ...mayRead(project, ROOT), `--allow-fs-write=${folder}/`]
+      const [read, gone] = node(...flags, '--input-type=module', '-e', script).split('\n')
+      expect(read).toMatch(/^read completed/)
+      expect(gone).toMatch(/^delete failed note\.md: .*--permission/)
+      expect(readFileSync(join(folder, 'note.md'), 'utf8')).toBe('noted')
+    },
+  )
 
   it('reads a schema by its path', () => {
     const script = "process.stdout.write(import.meta.resolve('mplp-runtime/schemas/mplp/plan.schema.json'))"
@@ -131,6 +160,11 @@ describe('a project that installed it', () => {
     expect(importAll()).toEqual(MODULES)
   })
 })
+
+const PERMISSION = [
+  process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission',
+]
+const mayRead = (...folders: string[]): string[] => folders.map((folder) => `--allow-fs-read=${folder}/`)
 
 const STRICT = {
   module: 'nodenext',
