@@ -95,7 +95,7 @@ export interface Call extends Asker {
   readonly untimed: <T>(wait: Promise<T>) => Promise<T>
   /**
    * Carries out a further action (a tool that a model chose), as `newAction` makes it: it passes the same admission and is observed like any other.
-   * `resume` is what an ActionError of an earlier try at it carried.
+   * `resume` is what an ActionError of an earlier try at it carried. What is under way when this action ends is told to stop, and nothing begins after that.
    */
   readonly act: (action: Action, options?: { readonly resume?: Json }) => Promise<ActionResult>
   /**
@@ -145,7 +145,10 @@ export interface Adapter {
   secrets?(): readonly string[]
   /** What the action is called in events and questions: a tool's name, a model, a host. The action type when absent. */
   label?(params: JsonObject): string
-  /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. Waited for as long as an attempt. */
+  /**
+   * Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. Waited for as long as an
+   * attempt. Where nothing is to be filled in, and it answers at once, also asked before a run begins: what it knows then must still hold later.
+   */
   check?(params: JsonObject, asker: Asker): void | Promise<void>
   /**
    * What these parameters ask for by name and the adapter does not have: then a run that needs it is left to a process that does. Answered at once, and

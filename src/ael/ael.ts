@@ -24,7 +24,7 @@ import { gathered, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
 import { unknownParams } from './unknown-params.ts'
-import { checkParams, withAdmission } from './with-admission.ts'
+import { checkParams, toldAtOnce, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
 import { resultOf, withObserve } from './with-observe.ts'
 import { withPlace } from './with-place.ts'
@@ -102,34 +102,15 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const heard = options.onDelta === undefined ? nowhere : listening(options.onDelta)
   let closing: Promise<void> | undefined
 
+  const memberFor = (action_type: string): Member | undefined => members.get(action_type) ?? members.get('*')
   const memberOf = (action_type: string): Member => {
     if (closing !== undefined) throw new Closed('the action layer')
-    const member = members.get(action_type) ?? members.get('*')
-    if (member === undefined) throw new NotFound(NO_ADAPTER, action_type, those([...members.keys()]))
-    return member
+    return memberFor(action_type) ?? missing(action_type)
   }
-
-  /** For a question about an action: every step asks, so it is looked at no closer than an adapter needs. */
-  const asked = (action: Pick<Action, 'action_type' | 'params'>): Member => {
-    const { action_type, params } = Object(action) as Action
-    if (!object.fits(params)) throw badParams(params)
-    return memberOf(action_type)
+  const missing = (action_type: string): never => {
+    throw new NotFound(NO_ADAPTER, action_type, those([...members.keys()]))
   }
-
-  /** For one about what may not be here. */
-  const lookedFor = (action: Pick<Action, 'action_type' | 'params'>) => {
-    const { action_type, params } = Object(action) as Action
-    if (!object.fits(params)) throw badParams(params)
-    return { action_type, params, adapter: (members.get(action_type) ?? members.get('*'))?.adapter }
-  }
-  const lacks: ActionLayer['lacks'] = (action) => {
-    const { action_type, params, adapter } = lookedFor(action)
-    return adapter ? lackOf(adapter, params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
-  }
-  const unread: ActionLayer['unread'] = (action) => {
-    const { params, adapter } = lookedFor(action)
-    return adapter?.paramNames ? unknownParams(params, adapter.paramNames) : []
-  }
+  const adapterOf = (action: Asked): Adapter => memberOf(askable(action).action_type).adapter
 
   const observed = (adapter: Adapter, way: Way): Adapter => {
     const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(action, call, way)))
@@ -149,19 +130,20 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       child,
       checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), spentOf(spent, action_type)),
       onDelta: (delta, from = sourceOf(action_id, call)) => call.onDelta(delta, from),
-      act(action, { resume } = {}) {
-        const { resume: _, ...inherited } = call
-        return run(action, way, {
-          ...inherited,
-          ...(resume === undefined ? {} : { resume }),
-          checkpoint: nowhere,
-          child, // what is carried out on the way is known to nobody after a crash
-          attempt: 1,
-          execution_id: clock.uuid(),
-          parent_execution_id: call.execution_id,
-          depth: call.depth + 1,
-        })
-      },
+      act: (action, { resume } = {}) =>
+        call.leads!(() => {
+          const { resume: _, ...inherited } = call
+          return run(action, way, {
+            ...inherited,
+            ...(resume === undefined ? {} : { resume }),
+            checkpoint: nowhere,
+            child, // what is carried out on the way is known to nobody after a crash
+            attempt: 1,
+            execution_id: clock.uuid(),
+            parent_execution_id: call.execution_id,
+            depth: call.depth + 1,
+          })
+        }),
     })
   }
 
@@ -219,20 +201,36 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       if (!object.fits(asker)) throw badCall(asker)
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact, shared)
     },
-    executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
-    lacks,
-    unread,
-    label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
-    readOnly: (action) => isReadOnly(asked(action).adapter, action.params),
+    executorOf: (action_type) => memberFor(action_type)?.adapter.executor_kind,
+    lacks(action) {
+      const { action_type, params } = askable(action)
+      const member = memberFor(action_type)
+      return member
+        ? lackOf(member.adapter, params)
+        : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
+    },
+    unread(action) {
+      const { action_type, params } = askable(action)
+      const { paramNames } = memberFor(action_type)?.adapter ?? {}
+      return paramNames ? unknownParams(params, paramNames) : []
+    },
+    unfit(action, asker = {}) {
+      const { action_type, params } = askable(action)
+      const adapter = memberFor(action_type)?.adapter
+      const told = adapter ? toldAtOnce(adapter, params, asker, redact) : []
+      return [...layer.unread(action).filter(({ path }) => !told.some((one) => one.path === path)), ...told]
+    },
+    label: (action) => redact.text(labelOf(adapterOf(action), action.params, action.action_type)),
+    readOnly: (action) => isReadOnly(adapterOf(action), action.params),
     estimate(action) {
-      const most = asked(action).adapter.estimate?.(action.params) ?? {}
+      const most = adapterOf(action).estimate?.(action.params) ?? {}
       refuseUnlessSpend(most, action.action_type)
       return most
     },
-    found: async (action) => asked(action).adapter.found?.(action.params),
+    found: async (action) => adapterOf(action).found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
-      const { adapter } = asked(action)
+      const adapter = adapterOf(action)
       try {
         return inverseBy(adapter, action, outcome)
       } catch (error) {
@@ -248,8 +246,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       members.set(adapter.action_type, { adapter, whole, once, running: 0 })
     },
     async unregister(action_type) {
-      const member = members.get(action_type)
-      if (member === undefined) throw new NotFound(NO_ADAPTER, action_type, those([...members.keys()]))
+      const member = members.get(action_type) ?? missing(action_type)
       members.delete(action_type)
       await ended(member, clock)
     },
@@ -298,6 +295,15 @@ function secretsAmong(configured: readonly string[], members: ReadonlyMap<string
   const lists = [configured]
   for (const { adapter } of members.values()) if (adapter.secrets) lists.push(secretsOf(adapter))
   return lists
+}
+
+type Asked = Pick<Action, 'action_type' | 'params'>
+
+/** An action that a question is about. Every step asks, so it is looked at no closer than an adapter needs. */
+function askable(action: Asked): Asked {
+  const { params } = Object(action) as Asked
+  if (!object.fits(params)) throw badParams(params)
+  return action
 }
 
 const noObject = (what: string) => (found: unknown) =>

@@ -8,6 +8,8 @@ export interface Passage extends Call {
   readonly shutdown?: AbortSignal
   /** What an output may be at most: whoever collects one piece by piece need not go on beyond it. */
   readonly maxOutputBytes?: number
+  /** Begins what this attempt leads to, unless it has ended: its end waits for that. Of `withTimeout`. */
+  readonly leads?: <T>(begin: () => Promise<T>) => Promise<T>
 }
 
 /** Whose signal is handed on. */
@@ -30,7 +32,7 @@ const SIGNAL_OF_SOURCE = {
 export function onward(
   call: Passage,
   source: { readonly signal: AbortSignal },
-  changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act' | 'child'>> = {},
+  changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act' | 'child' | 'leads'>> = {},
 ): Passage {
   const passage = {
     onDelta: changed.onDelta ?? call.onDelta,
@@ -38,6 +40,7 @@ export function onward(
     untimed: changed.untimed ?? call.untimed,
     act: changed.act ?? call.act,
     child: changed.child ?? call.child,
+    leads: changed.leads ?? call.leads,
     attempt: call.attempt,
     execution_id: call.execution_id,
     depth: call.depth,

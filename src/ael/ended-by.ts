@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import { onAbort } from '../protocol/on-abort.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 
 /**
  * Ends a request and its answer when the signal says so. Not by Node's own `signal`: before 26, one that is aborted while the last of its answer is read
@@ -11,6 +11,5 @@ export function endedBy(signal: AbortSignal, sent: ClientRequest): void {
   sent.once('response', (response) => {
     answer = response
   })
-  sent.once('close', onAbort(signal, leave))
-  if (signal.aborted) leave()
+  sent.once('close', whenAborted(signal, leave))
 }

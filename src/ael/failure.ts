@@ -1,4 +1,5 @@
 import { ActionError, type ActionErrorOptions, ApprovalNeeded, MplpError } from '../protocol/errors.ts'
+import { given } from '../protocol/given.ts'
 import { onAbort } from '../protocol/on-abort.ts'
 import { ownMessage } from '../protocol/thrown.ts'
 
@@ -61,8 +62,8 @@ export function brief(error: ActionError): ActionError {
 const MOST_SAID = 65_536
 
 /** A copy of the same class with everything that the error says, but for what is given. A question says itself. */
-function remade(error: ActionError, given: ActionErrorOptions, message = error.message): ActionError {
-  const options = { ...optionsOf(error), ...(error.cause !== undefined && { cause: error.cause }), ...given }
+function remade(error: ActionError, changed: ActionErrorOptions, message = error.message): ActionError {
+  const options = { ...optionsOf(error), ...given({ cause: error.cause }), ...changed }
   return error instanceof ApprovalNeeded
     ? new ApprovalNeeded(error.question, options)
     : new ActionError(error.code, message, options)
@@ -71,9 +72,7 @@ function remade(error: ActionError, given: ActionErrorOptions, message = error.m
 /** What the error says beside its message and its cause. */
 export const optionsOf = ({ retryable, retryAfterMs, spent, resume }: ActionError): ActionErrorOptions => ({
   retryable,
-  ...(retryAfterMs !== undefined && { retryAfterMs }),
-  ...(spent !== undefined && { spent }),
-  ...(resume !== undefined && { resume }),
+  ...given({ retryAfterMs, spent, resume }),
 })
 
 /** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */

@@ -1,4 +1,4 @@
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { flag, members, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonGiven, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
@@ -45,6 +45,9 @@ export function functionAdapter(
     ])
   const known = new Map(Object.entries(functions).map(([name, spec]) => [name, compiled(name, spec)]))
   const found = (params: JsonObject) => known.get(String(params.name))
+  const refuseArgs = (problems: readonly Problem[]) => {
+    if (problems.length > 0) throw new InvalidInput(action_type, under('args', problems))
+  }
 
   return {
     action_type,
@@ -66,7 +69,8 @@ export function functionAdapter(
         ])
       const spec = found(params)
       if (spec === undefined) throw new NotFound('function', params.name)
-      return spec.input && checkArgs(spec.input, params.args ?? null, action_type)
+      const wrong = spec.input?.problems(params.args ?? null) ?? []
+      return wrong instanceof Promise ? wrong.then(refuseArgs) : refuseArgs(wrong)
     },
 
     async execute(action, call) {
@@ -104,9 +108,4 @@ function compiled(name: string, spec: FunctionSpec): Compiled {
     input: input === undefined ? undefined : compileSchema(input, `${name}.input`),
     output: output === undefined ? undefined : compileSchema(output, `${name}.output`),
   }
-}
-
-async function checkArgs(input: CompiledSchema, args: Json, action_type: string): Promise<void> {
-  const problems = await input.problems(args)
-  if (problems.length > 0) throw new InvalidInput(action_type, under('args', problems))
 }

@@ -42,6 +42,8 @@ export interface ActionLayer {
   lacks(action: Pick<Action, 'action_type' | 'params'>): Lack | undefined
   /** The parameters of an action that its adapter would not read, as it says; none where there is no adapter, or it does not say. */
   unread(action: Pick<Action, 'action_type' | 'params'>): readonly Problem[]
+  /** The same, and what else its adapter has against them, where its `check` answers at once. */
+  unfit(action: Pick<Action, 'action_type' | 'params'>, asker?: Asker): readonly Problem[]
   /** What an action is called in events, as its adapter says: a tool, a model, a host. Its type where that says nothing. */
   label(action: Pick<Action, 'action_type' | 'params'>): string
   readOnly(action: Action): boolean

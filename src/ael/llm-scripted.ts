@@ -98,8 +98,11 @@ function requestOf(model: string, prompt: CallOptions['prompt']): ScriptedReques
     role,
     text: typeof content === 'string' ? content : textOf(content),
   }))
-  return { model, messages, turn: prompt.filter(({ role }) => role === 'assistant').length }
+  return { model, messages, turn: turnOf(prompt) }
 }
+
+/** How often the model has spoken before. */
+const turnOf = (prompt: CallOptions['prompt']): number => prompt.filter(({ role }) => role === 'assistant').length
 
 const textOf = (parts: readonly object[]): string =>
   parts
@@ -124,7 +127,7 @@ function scriptedModel(id: string, reply: (options: CallOptions) => Promise<Repl
 function generated(parts: ReplyParts, { prompt }: CallOptions): Generated {
   const { text, object, reasoning, tool_calls = [] } = parts
   const said = text ?? (object === undefined ? '' : JSON.stringify(object))
-  const turn = prompt.filter(({ role }) => role === 'assistant').length
+  const turn = turnOf(prompt)
   const calls = tool_calls.map(({ tool, args }, index) => ({
     type: 'tool-call' as const,
     toolCallId: `call-${turn + 1}-${index + 1}`,

@@ -164,7 +164,9 @@ const number: Field = { says: 'a number', fits: (value) => typeof value === 'num
 const PARAMS: Fields = {
   model: needed(text),
   system: { says: 'text', fits: isText },
-  ...{ temperature: number, top_p: number, top_k: number },
+  temperature: number,
+  top_p: number,
+  top_k: number,
   max_tokens: wholeFrom(1),
   seed: { says: 'a whole number', fits: Number.isInteger },
   stop: { says: 'a list of texts', fits: (value) => Array.isArray(value) && value.every(isText) },

@@ -30,7 +30,7 @@ export function headerSource(
 
 function refuseUnfit(headers: unknown, host: string): void {
   const problems = secretTexts.fits(headers)
-    ? headerProblems(headers as McpHeaders).map(([path, rule, message]) => ({ path, rule, message }))
+    ? headerProblems(headers as McpHeaders)
     : [{ path: '', rule: 'type', message: `must be ${secretTexts.says}` }]
   if (problems.length > 0) throw finalFrom(new InvalidInput(`what was given as headers for ${host}`, problems))
 }

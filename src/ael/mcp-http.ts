@@ -1,10 +1,10 @@
-import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js'
-import { type Clock, timer } from '../protocol/clock.ts'
+import { type Clock, systemClock, timer } from '../protocol/clock.ts'
 import { ActionError } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
 import { inWords } from '../protocol/thrown.ts'
+import { atMost } from '../protocol/waiting.ts'
 import { finalFailure, saidBy, timedOut } from './failure.ts'
 import { Oversized } from './mcp-events.ts'
 import { headerSource } from './mcp-headers.ts'
@@ -51,14 +51,9 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     return controller
   }
   const send = async (method: string, signal: AbortSignal, more: McpHeaders = {}, body?: string) => {
-    const own = given(await givenHeaders(signal))
-    const headers = {
-      ...own,
-      ...(session !== undefined && { 'mcp-session-id': session }),
-      ...(version !== undefined && { 'mcp-protocol-version': version }),
-      ...more,
-    }
-    return requests.send(method, { headers, signal, ...(body !== undefined && { body }) })
+    const ours = { 'mcp-session-id': session, 'mcp-protocol-version': version }
+    const headers = { ...given(await givenHeaders(signal)), ...given(ours), ...more }
+    return requests.send(method, { headers, signal, ...given({ body }) })
   }
   const post = (message: JSONRPCMessage, signal: AbortSignal) => send('POST', signal, POSTED, JSON.stringify(message))
 
@@ -114,7 +109,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
   }
 
   const end = async (): Promise<void> => {
-    await Promise.race([Promise.allSettled(notices), once(AbortSignal.timeout(PATIENCE_MS), 'abort')]) // who was told to stop something is to hear it
+    await atMost(PATIENCE_MS, Promise.allSettled(notices), systemClock) // who was told to stop something is to hear it
     const signal = AbortSignal.timeout(PATIENCE_MS)
     if (session !== undefined && isAlive) await send('DELETE', signal).catch(() => undefined) // it will find out by itself
     isAlive = false
@@ -160,7 +155,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
       }
       const { message, retryable, retryAfterMs } = error
       const forgotten = error instanceof SessionLost
-      return { reason: message, retryable, forgotten, ...(retryAfterMs !== undefined && { retryAfterMs }) }
+      return { reason: message, retryable, forgotten, ...given({ retryAfterMs }) }
     },
   }
   const deliver = inTurn(wire)
@@ -169,8 +164,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     maxMessageBytes,
     clock,
     deliver,
-    ask: ({ id }, signal) =>
-      send('GET', signal, { accept: 'text/event-stream', ...(id !== undefined && { 'last-event-id': id }) }),
+    ask: ({ id }, signal) => send('GET', signal, { accept: 'text/event-stream', ...given({ 'last-event-id': id }) }),
   })
   return wire
 }

@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
+import { given } from '../protocol/given.ts'
 import { type Json, roughBytes } from '../protocol/json.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
@@ -101,8 +102,7 @@ export function linkFailure(
     const remedy = `ask for less, or raise maxMessageBytes of the MCP server ${namespace}`
     return finalFrom(new TooLarge(message, maxMessageBytes + 1, maxMessageBytes, remedy))
   }
-  const options = { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }), cause: error }
-  return new ActionError('action_failed', `${did}: ${reason}`, options)
+  return new ActionError('action_failed', `${did}: ${reason}`, { retryable, ...given({ retryAfterMs }), cause: error })
 }
 
 /** Not by the library's own `listTools`, which refuses all of them for the sake of one whose shape or output schema it cannot read. */

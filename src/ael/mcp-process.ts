@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { systemClock } from '../protocol/clock.ts'
 import { messageOf } from '../protocol/thrown.ts'
+import { atMost } from '../protocol/waiting.ts'
 import { endOf } from './excerpt.ts'
 import type { McpCommand } from './mcp-server.ts'
 import { watchman } from './mcp-watchman.ts'
@@ -37,6 +39,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
     signalGroup('SIGKILL')
     return gone
   }
+  const isGoneSoon = () => atMost(PATIENCE_MS, gone, systemClock)
 
   const wire: McpWire = {
     start() {
@@ -77,7 +80,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
       )
       // Who cannot be heard any more answers nothing: calls would wait out their time for it.
       started.stdout.once('end', async () => {
-        if (!(await within(PATIENCE_MS, gone)) && !isClosing) await kill()
+        if (!(await isGoneSoon()) && !isClosing) await kill()
       })
       return new Promise((resolve, reject) => {
         started.once('spawn', () => {
@@ -98,7 +101,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
       isClosing = true
       child?.stdin?.end() // a server that keeps the protocol ends by itself now
       for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-        if (await within(PATIENCE_MS, gone)) return
+        if (await isGoneSoon()) return
         signalGroup(signal)
       }
       await gone
@@ -147,14 +150,4 @@ function lines(limit: number, deliver: (line: string) => void, overflow: () => v
     if (bytes > limit) overflow()
     else if (rest.length > 0) parts.push(rest)
   }
-}
-
-function within(ms: number, ended: Promise<void>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), ms)
-    ended.then(() => {
-      clearTimeout(timer)
-      resolve(true)
-    })
-  })
 }

@@ -3,6 +3,7 @@ import { approversProblems } from '../protocol/check-approvers.ts'
 import type { Problem } from '../protocol/errors.ts'
 import { anything, type Field, flag, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { blaming } from '../protocol/problem.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { POLICY } from './approval.ts'
 import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
@@ -106,8 +107,8 @@ export function serverProblems(at: string, server: McpServer): readonly Problem[
       wrong('url', 'credentials', 'must not hold a name or a password; give headers.authorization')
     for (const key of OF_COMMANDS)
       if (server[key] !== undefined) wrong(key, 'option', 'means nothing to a server behind a URL')
-    for (const [name, rule, message] of typeof headers === 'function' ? [] : headerProblems(headers))
-      wrong(`headers.${name}`, rule, message)
+    for (const { path, rule, message } of typeof headers === 'function' ? [] : headerProblems(headers))
+      wrong(`headers.${path}`, rule, message)
   } else if (command === undefined) wrong('command', 'required', 'is missing, and so is url')
   else if (server.headers !== undefined) wrong('headers', 'option', 'means nothing to a server that is started')
   return problems
@@ -122,17 +123,21 @@ const OURS = new Set([
   'mcp-protocol-version',
 ])
 
-export function headerProblems(headers: McpHeaders): [name: string, rule: string, message: string][] {
+/** What is wrong with headers, by their names. */
+export function headerProblems(headers: McpHeaders): readonly Problem[] {
+  const problems: Problem[] = []
+  const wrong = blaming(problems)
   const seen = new Set<string>()
-  return Object.entries(headers).flatMap(([name, value]): [string, string, string][] => {
+  for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
-    if (!isHeaderName(name)) return [[name, 'name', 'is not a header name']]
-    if (OURS.has(lower)) return [[name, 'reserved', 'is set by the runtime']]
-    if (seen.has(lower)) return [[name, 'unique', 'is there already, in other letters']]
+    if (!isHeaderName(name)) wrong(name, 'name', 'is not a header name')
+    else if (OURS.has(lower)) wrong(name, 'reserved', 'is set by the runtime')
+    else if (seen.has(lower)) wrong(name, 'unique', 'is there already, in other letters')
+    else if (value !== undefined && !isHeaderValue(value))
+      wrong(name, 'value', 'must be one line of text without characters above U+00FF')
     seen.add(lower)
-    const isFit = value === undefined || isHeaderValue(value)
-    return isFit ? [] : [[name, 'value', 'must be one line of text without characters above U+00FF']]
-  })
+  }
+  return problems
 }
 
 /** An environment holds paths and modes too, and headers versions; only what is called a secret is treated as one. */

@@ -110,10 +110,10 @@ const compiled = new Map<string, CompiledSchema>()
 const MOST_COMPILED = 10_000
 
 function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
-  const text = asJson(path, () => canonical(schema))
+  const text = textOf(schema, path)
   const known = compiled.get(text)
   if (known !== undefined) return known
-  const json: JsonObject = asJson(path, () => JSON.parse(text))
+  const json: JsonObject = JSON.parse(text)
   const validate = compile(json, path)
   const isQuick = text.length <= QUICK_CHARACTERS && !SLOW_WORDS.test(text)
   const made: CompiledSchema = {
@@ -153,9 +153,9 @@ function isSmall(value: unknown): boolean {
 }
 
 /** What comes from code may hold functions, or itself. */
-function asJson<T>(path: string, read: () => T): T {
+function textOf(schema: JsonObject, path: string): string {
   try {
-    return read()
+    return canonical(schema)
   } catch {
     throw refused(path, 'must be JSON: without code in it, and not part of itself')
   }

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
+import { ActionError, ApprovalNeeded, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
-import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
+import { type Digest, digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import { eitherOf } from '../protocol/on-abort.ts'
 import { checkRepeatable } from './action.ts'
 import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from './adapter.ts'
@@ -11,7 +11,7 @@ import { labelOf } from './events.ts'
 import { aborted, denied, orAborted } from './failure.ts'
 import { inTime } from './in-time.ts'
 import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
-import { isThenable } from './promised.ts'
+import { isPromised, isThenable } from './promised.ts'
 import { isReadOnly } from './read-only.ts'
 import { type Redactor, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
@@ -62,6 +62,17 @@ export async function checkParams(
     checkRepeatable(action, isReadOnly(adapter, action.params))
   } catch (error) {
     throw redact.error(error)
+  }
+}
+
+/** What an adapter has against parameters, without waiting for it. Whatever else becomes of its check is told when the action is due. */
+export function toldAtOnce(adapter: Adapter, params: JsonObject, asker: Asker, redact: Redactor): readonly Problem[] {
+  try {
+    isPromised(adapter.check?.(params, asker))
+    return []
+  } catch (error) {
+    const told: unknown = redact.error(error)
+    return told instanceof InvalidInput ? told.problems : []
   }
 }
 

@@ -1,5 +1,5 @@
 import { type Clock, systemClock, timer } from '../protocol/clock.ts'
-import type { ActionError } from '../protocol/errors.ts'
+import { ActionError } from '../protocol/errors.ts'
 import { onAbort } from '../protocol/on-abort.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
@@ -35,13 +35,22 @@ function bounded(
     const work = new AbortController()
     let verdict: ActionError | undefined
     let isOver = false
+    let came: (() => void) | undefined
+    let open: Set<Promise<unknown>> | undefined
 
     const stop = (why: ActionError) => {
       if (verdict !== undefined) return
       verdict = why
       work.abort(why)
       deadline.stop()
-      grace = timer(clock, graceMs, () => end(() => reject(why)))
+      grace = timer(clock, graceMs, () => end(came ?? (() => reject(why))))
+    }
+    /** What it has led to and not waited for is told to stop as well, and has as long for that: what is done after its end is on no record. */
+    const ends = (settle: () => void) => {
+      came = settle
+      if (!open?.size) return end(settle)
+      stop(hasEnded(action.action_type))
+      void Promise.allSettled(open).then(() => end(settle))
     }
     const end = (settle: () => void) => {
       isOver = true
@@ -74,16 +83,30 @@ function bounded(
       },
       checkpoint: (state, spent) => (isHeard() ? call.checkpoint(state, spent) : undefined),
       untimed: (wait) => call.untimed(deadline.without(wait)),
+      leads(begin) {
+        const led = came || isOver ? Promise.reject<never>(hasEnded(action.action_type)) : begin()
+        open ??= new Set()
+        open.add(led)
+        const over = () => void open!.delete(led)
+        led.then(over, over) // heard here, since nobody else may wait for it
+        return led
+      },
     })
     begun(adapter, action, passage).then(
-      (outcome) =>
-        end(() =>
-          verdict === undefined || isDone() ? resolve(outcome) : reject(withSpent(verdict, spentBy(outcome ?? {}))),
-        ),
-      (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, toActionError(error).spent))),
+      (outcome) => {
+        const late = isDone() ? undefined : verdict
+        ends(() => (late ? reject(withSpent(late, spentBy(outcome ?? {}))) : resolve(outcome)))
+      },
+      (error) => {
+        const failure = verdict ? withSpent(verdict, toActionError(error).spent) : error
+        ends(() => reject(failure))
+      },
     )
   })
 }
+
+const hasEnded = (what: string): ActionError =>
+  new ActionError('action_aborted', `${what} has ended, and leads to nothing more`)
 
 /** An adapter may throw before it returns its promise. */
 function begun(adapter: Adapter, action: Action, call: Passage): Promise<Outcome> {

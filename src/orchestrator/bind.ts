@@ -4,6 +4,7 @@ import { isPromised, PROMISED } from '../ael/promised.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { problemsIn } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { blaming } from '../protocol/problem.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
@@ -35,31 +36,23 @@ export function bindSteps(
   roleOf?: RoleFinder,
 ): readonly Binding[] {
   const problems: Problem[] = []
+  const wrong = blaming(problems)
   const far: (Dependence & { readonly at: string })[] = []
   const known = new Set(steps.map((step) => step.step_id))
   for (const id of Object.keys(bindings.steps ?? {}))
-    if (!known.has(id))
-      problems.push({
-        path: `bindings.steps.${id}`,
-        rule: 'reference.resolves',
-        message: 'names a step that the plan does not have',
-      })
+    if (!known.has(id)) wrong(`bindings.steps.${id}`, 'reference.resolves', 'names a step that the plan does not have')
   const bound = steps.flatMap((step, i) => {
     const given = bindings.steps?.[step.step_id] ?? bindingOfRole(bindings, step.agent_role, roleOf)
     const spec = given ?? (resolve && resolved(resolve, step, i))
     if (!spec) {
       const who = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
-      problems.push({
-        path: `plan.steps[${i}]`,
-        rule: 'binding',
-        message: `has no binding: step ${step.step_id} (${step.description}), ${who}`,
-      })
+      wrong(`plan.steps[${i}]`, 'binding', `has no binding: step ${step.step_id} (${step.description}), ${who}`)
       return []
     }
     const path = `bindings.steps.${step.step_id}`
-    const wrong = given ? [] : resolvedProblems(spec, path)
-    problems.push(...wrong)
-    if (wrong.length > 0) return []
+    const misfits = given ? [] : resolvedProblems(spec, path)
+    problems.push(...misfits)
+    if (misfits.length > 0) return []
     problems.push(...bindingProblems(spec, path))
     const refers = (itself: string | undefined) => (reference: Reference, at: string) => {
       const { $from: from } = reference
@@ -71,11 +64,7 @@ export function bindSteps(
     return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
   for (const { at, step, on } of unheld(steps, far))
-    problems.push({
-      path: at,
-      rule: 'dependency',
-      message: `refers to step ${on}, which step ${step} does not depend on`,
-    })
+    wrong(at, 'dependency', `refers to step ${on}, which step ${step} does not depend on`)
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound
 }

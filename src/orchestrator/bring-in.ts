@@ -1,6 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
-import type { Collab } from '../protocol/types.ts'
 import type { Change, CommitOptions, Parent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
@@ -55,7 +54,7 @@ async function submitted(
   { project, clock, resolve, knowing, parent, switched, inherits }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
-  const session = await sessionFor(flow, there, project, { collab: inherits?.collab, switched })
+  const session = await sessionFor(flow, there, { project, inherits, switched })
   if (asksForRoles(flow.plan.steps, flow.bindings)) await project.graph.refresh() // the newest roles
   const { context_id, plan_id, run_id, commits } = submission(flow, clock, {
     resolve: draft ? draft.resolving(resolve) : resolve,
@@ -127,14 +126,11 @@ async function submitLeft(
 async function sessionFor(
   { plan, options }: Flow,
   graph: ProjectGraph | undefined,
-  project: Project,
-  {
-    collab: own,
-    switched,
-  }: { readonly collab: Collab | undefined; readonly switched: ReadonlySet<string> | undefined },
+  { project, inherits, switched }: Pick<BringingIn, 'project' | 'inherits' | 'switched'>,
 ) {
   if (!options?.session) return undefined
   const { collab_id } = options.session
+  const own = inherits?.collab
   if (!own && !(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
   const collab = own ?? (await graph!.document('collab', collab_id))
   await project.graph.refresh() // the newest roles

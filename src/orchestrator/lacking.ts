@@ -1,11 +1,14 @@
 import type { Action, Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import { append } from '../protocol/append.ts'
+import type { Clock } from '../protocol/clock.ts'
 import type { Problem } from '../protocol/errors.ts'
 import { comparedSparingly, perhaps } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Plan, Step } from '../protocol/types.ts'
+import { pathUnder } from '../protocol/under.ts'
 import type { ActionRecord, Binding, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { ofKind } from '../psg/node.ts'
@@ -13,7 +16,7 @@ import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { isCarriedOver, isStepCarriedOver, worksOf } from './outcome.ts'
-import { isReference } from './references.ts'
+import { blanksIn, isReference } from './references.ts'
 import { latestEnd } from './timers.ts'
 import { isBehind } from './undo.ts'
 
@@ -39,11 +42,11 @@ export function lackingFor(
 }
 
 /** What a process knows of the actions that it is to carry out. */
-export type Knowing = Pick<ActionLayer, 'lacks' | 'unread'>
+export type Knowing = Pick<ActionLayer, 'lacks' | 'unread' | 'unfit'>
 
 /**
- * What a flow asks for that its process does not have, and params that no adapter reads: later they would be found only when their step's turn comes,
- * after others that took effect. Of what an earlier run has done only the way back is looked at, and only where the run may go back.
+ * What a flow asks for that its process does not have, and params that its adapter does not read or will refuse: later they would be found only when
+ * their step's turn comes, after others that took effect. Of what an earlier run has done only the way back is looked at, and only where the run may go back.
  */
 export function lackProblems(
   { steps }: Plan,
@@ -51,17 +54,29 @@ export function lackProblems(
   bound: readonly Binding[],
   done: readonly NodeAdd<'action'>[],
   { on_failure, session }: RunOptions,
-  { lacks, unread }: Knowing,
+  { lacks, unread, unfit }: Knowing,
+  clock: Pick<Clock, 'now'>,
 ): readonly Problem[] {
   const problems: Problem[] = []
+  const until = clock.now() + CHECKED_MS
+  /** Values are looked at where all of them are there, and it is known who asks; in a session that is whoever's turn it is. */
+  const wrongParams = (action: Pick<Action, 'action_type' | 'params'>, by: Step | undefined): readonly Problem[] => {
+    if (isReference(action.params)) return []
+    const isWhole = by && !session && !blanksIn(action.params).any && clock.now() < until
+    return isWhole ? unfit(action, given({ role: by.agent_role })) : unread(action)
+  }
   const sparingly = comparedSparingly()
   const look = (action: Pick<Action, 'action_type' | 'params'> | undefined, at: string, step?: Step) => {
     if (!action || action.action_type === 'wait') return
     const path = step ? `bindings.steps.${step.step_id}${at}` : at
     const whose = step ? `of the step “${step.description}” ` : '' // its id says nothing to who has written the flow in short
-    for (const problem of isReference(action.params) ? [] : unread(action))
-      problems.push({ ...problem, path: `${path}.params.${problem.path}`, message: `${whose}${problem.message}` })
     const lack = lacks(action)
+    for (const problem of wrongParams(action, lack ? undefined : step))
+      problems.push({
+        ...problem,
+        path: pathUnder(`${path}.params`, problem.path),
+        message: `${whose}${problem.message}`,
+      })
     if (!lack) return
     const { what, name, known = [] } = lack
     const hint = COMES_WITH[`${what} ${name}`] ?? perhaps(name, sparingly(known))
@@ -84,6 +99,9 @@ export function lackProblems(
   look(session?.review, 'session.review')
   return problems
 }
+
+/** Nothing else goes on meanwhile, so what would take longer is left until the action is due. */
+const CHECKED_MS = 2_000
 
 /** Adapters that are there once a config has something for them. */
 const COMES_WITH: { readonly [lack: string]: string } = {

@@ -87,21 +87,16 @@ const SESSION: { readonly [O in keyof Required<SessionAsked>]: Field | Fields } 
 function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   const problems = [...problemsIn(asked, SESSION, 'session')]
   if (problems.length > 0) return problems
+  const wrong = blaming(problems)
   for (const word of ['brief', 'review'] as const)
     if (asked[word]) problems.push(...bindingProblems(asked[word], `session.${word}`))
   const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))
-      problems.push(
-        problem(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy),
-      )
+      wrong(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy)
   for (const step of Object.keys(writes))
     if (!plan.steps.some(({ step_id }) => step_id === step))
-      problems.push({
-        path: `session.conflicts.writes.${step}`,
-        rule: 'reference.resolves',
-        message: 'names a step that the plan does not have',
-      })
+      wrong(`session.conflicts.writes.${step}`, 'reference.resolves', 'names a step that the plan does not have')
   return problems
 }
 

@@ -29,6 +29,7 @@ export const madeLayer = having(
   'executorOf',
   'lacks',
   'unread',
+  'unfit',
   'label',
 )
 

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
@@ -162,7 +161,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const hurry = new AbortController()
   const hurried = () => hurry.abort()
   const closed = new AbortController()
-  setMaxListeners(0, closed.signal) // every wait listens to it
 
   const open = () => {
     if (closing) throw new Closed('the runtime')
@@ -232,7 +230,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   async function submitted(checked: Flow, from: Pick<BringingIn, 'parent' | 'inherits'> = {}): Promise<RunHandle> {
     const isOurs = !mine || mine.has(checked.plan.plan_id)
     if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
-    const knowing = isOurs ? { lacks: left.lacks, unread: layer.unread } : undefined
+    const knowing = isOurs ? { lacks: left.lacks, unread: layer.unread, unfit: layer.unfit } : undefined
     const { graph, run } = await bringIn(checked, { project, clock, resolve, knowing, switched, ...from })
     if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
     return handle(graph, run)

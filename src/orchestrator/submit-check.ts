@@ -20,6 +20,7 @@ import {
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { tooDeepIn } from '../protocol/levels.ts'
+import { blaming } from '../protocol/problem.ts'
 import { validate } from '../protocol/validate.ts'
 import { plain, tooDeep } from '../psg/plain.ts'
 import type { BindingSpec } from './bind.ts'
@@ -102,23 +103,14 @@ export function checkedFlow(given: unknown): Flow {
   refuseDeep(context, 'context')
   refuseDeep(plan, 'plan')
   const problems: Problem[] = []
-  if (plan.status !== 'draft')
-    problems.push({
-      path: 'plan.status',
-      rule: 'birth',
-      message: 'must be draft: a plan is submitted before it is approved',
-    })
+  const wrong = blaming(problems)
+  if (plan.status !== 'draft') wrong('plan.status', 'birth', 'must be draft: a plan is submitted before it is approved')
   plan.steps.forEach(({ status }, i) => {
-    if (status !== 'pending')
-      problems.push({ path: `plan.steps[${i}].status`, rule: 'birth', message: 'must be pending' })
+    if (status !== 'pending') wrong(`plan.steps[${i}].status`, 'birth', 'must be pending')
   })
   if (isObject(approval)) problems.push(...askPeopleProblems(approval, 'approval'))
   if ((options?.profile === 'map') !== (options?.session !== undefined))
-    problems.push({
-      path: 'options.session',
-      rule: 'profile',
-      message: 'belongs to the profile map, and that to a session',
-    })
+    wrong('options.session', 'profile', 'belongs to the profile map, and that to a session')
   refuseIf(problems)
   return flow as unknown as Flow
 }
@@ -169,17 +161,14 @@ function waitProblems(binding: BindingSpec, at: string): readonly Problem[] {
   const { action_type, params, inverse } = binding
   if (action_type !== 'wait') return []
   const problems = [...problemsIn(params, WAIT, `${at}.params`)]
+  const wrong = blaming(problems)
   if (problems.length === 0 && 'signal' in params === 'ms' in params)
-    problems.push({ path: `${at}.params`, rule: 'wait', message: 'must name a signal, or say in ms how long' })
-  if (inverse !== undefined) problems.push({ path: `${at}.inverse`, rule: 'wait', message: NOTHING_DONE })
+    wrong(`${at}.params`, 'wait', 'must name a signal, or say in ms how long')
+  if (inverse !== undefined) wrong(`${at}.inverse`, 'wait', NOTHING_DONE)
   if (binding.timeout_ms !== undefined && 'ms' in params)
-    problems.push({
-      path: `${at}.timeout_ms`,
-      rule: 'wait',
-      message: 'is for what waits for a signal: ms says how long',
-    })
+    wrong(`${at}.timeout_ms`, 'wait', 'is for what waits for a signal: ms says how long')
   for (const name of ['retry', 'on_interrupt'] as const)
-    if (binding[name] !== undefined) problems.push({ path: `${at}.${name}`, rule: 'wait', message: NOTHING_TRIED })
+    if (binding[name] !== undefined) wrong(`${at}.${name}`, 'wait', NOTHING_TRIED)
   return problems
 }
 const NOTHING_DONE =

@@ -87,7 +87,7 @@ export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known
   ]
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
   const done = known.inherits?.actions ?? []
-  const lacking = known.knowing ? lackProblems(plan, bindingOfEach, done, options, known.knowing) : []
+  const lacking = known.knowing ? lackProblems(plan, bindingOfEach, done, options, known.knowing, clock) : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
   const added = [
     ...(typeof context === 'string' ? [] : partsOf('context', context)),

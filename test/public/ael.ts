@@ -36,6 +36,7 @@ const LAYER: Doors = {
   executorOf: 'asks who carries out actions of a type: of what is no type nobody does',
   lacks: door(given(action)),
   unread: door(given(action)),
+  unfit: door(given(action)),
   label: door(given(action)),
   readOnly: door(given(action)),
   estimate: door(given(action)),
