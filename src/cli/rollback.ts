@@ -17,11 +17,13 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       actor: 'cli',
       signal: io.signal,
     })
-    const { context_id, plan_id } = await runtime.get(args[0]!)
+    const { context_id, plan_id, rerun_of } = await runtime.get(args[0]!)
     const graph = await runtime.project.context(context_id)
     await graph.load(plan_id) // steps are told by their names
-    if (report.children.length > 0)
-      io.warn(`what its children did stays: mplp show ${args[0]} names them, and each is taken back by itself`)
+    if (report.children.length > 0) {
+      const where = `mplp ${rerun_of === undefined ? `show ${args[0]}` : `rollback ${args[0]} --dry-run --json`}` // not all are its own
+      io.warn(`what its children did stays: ${where} names them, and each is taken back by itself`)
+    }
     io.result(report, () => [told(report), ...(options.dryRun ? planned(report.plan, graph) : [])].join('\n'))
     return report.status === 'waiting' ? EXIT.waiting : report.status === 'incomplete' ? EXIT.failed : EXIT.done
   }

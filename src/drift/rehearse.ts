@@ -23,7 +23,7 @@ export const CHANGED = 'somebody else changed it on the disk since'
 export function rehearsed(effects: readonly Effect[], disk: ReadonlyMap<string, Lying>): Rehearsed {
   const there = new Map(disk)
   const possible: Effect[] = []
-  const refused: Refusal[] = []
+  const refused = new Map<string, Refusal>()
   for (const effect of effects) {
     const { inverse } = effect
     const paths = pathsIn(inverse)
@@ -37,13 +37,14 @@ export function rehearsed(effects: readonly Effect[], disk: ReadonlyMap<string, 
       continue
     }
     const refusal = refusalOf(params, paths, there)
-    if (refusal) refused.push(refusal)
+    if (refusal)
+      refused.set(`${refusal.path}: ${refusal.reason}`, refusal) // told once, however often it was written
     else {
       possible.push(effect)
       carryOut(params, paths, there)
     }
   }
-  return { effects: possible, refused }
+  return { effects: possible, refused: [...refused.values()] }
 }
 
 function refusalOf(

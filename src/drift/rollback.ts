@@ -52,8 +52,41 @@ export interface RunFacts {
 }
 
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
-  const { restoration, actions, believed, below = () => [], observed } = facts
-  const { wrote = new Map(), changed = new Set(), untracked = new Map() } = facts
+  const { actions, observed, wrote = new Map(), changed = new Set(), untracked = new Map() } = facts
+  const { free, changes, conflicts, impossible } = wayOfGraph(facts)
+  // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
+  const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
+  for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
+  const known = [...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)]
+  for (const path of goneBackAlone(facts, tracked, new Set(known)))
+    conflicts.push({ what: 'file', name: path, reason: GRAPH_ALONE })
+  const restored = new Set([...tracked, ...known])
+  const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
+  const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
+    const paths = pathsIn(inverse)
+    return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
+  })
+  const { effects, refused } = rehearsed(inverses, untracked)
+  for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
+  // What is to be moved back, out of what is tracked, is nowhere else: it must not go before that is done.
+  const [moved, moving] = [new Set(inverses.flatMap(movedFrom)), new Set(effects.flatMap(movedFrom))]
+  const files = free.filter(({ path }) => !moved.has(path))
+  for (const { path } of free)
+    if (moved.has(path) && !moving.has(path)) conflicts.push({ what: 'file', name: path, reason: CANNOT_MOVE })
+  const way = { files, changes, effects, irreversible, conflicts }
+  return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
+}
+
+interface WayOfGraph {
+  /** Files that go back, with nothing in their way. */
+  readonly free: readonly FileReturn[]
+  readonly changes: readonly Change[]
+  readonly conflicts: Left[]
+  readonly impossible: readonly Left[]
+}
+
+/** What the graph says about going back, held against the disk. */
+function wayOfGraph({ restoration, believed, wrote = new Map(), below = () => [], observed }: RunFacts): WayOfGraph {
   const possible: FileReturn[] = []
   const changes: Change[] = []
   const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
@@ -86,29 +119,18 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
     now?.type === 'folder' && below(path).some((inside) => !going.has(inside))
   const free = possible.filter((file) => !isInTheWay(file))
   for (const { path } of possible.filter(isInTheWay)) conflicts.push({ what: 'file', name: path, reason: CHANGED })
-  // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
-  const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
-  for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
-  const known = new Set([...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
-  for (const path of new Set(actions.flatMap((done) => leftAsIs(done, observed))))
-    if (tracked.has(path) && !known.has(path) && !isAs(observed.get(path), believed(fileId(path))))
-      conflicts.push({ what: 'file', name: path, reason: GRAPH_ALONE })
-  const restored = new Set([...tracked, ...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
-  const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
-  const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
-    const paths = pathsIn(inverse)
-    return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
-  })
-  const { effects, refused } = rehearsed(inverses, untracked)
-  for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
-  // What is to be moved back, out of what is tracked, is nowhere else: it must not go before that is done.
-  const [moved, moving] = [new Set(inverses.flatMap(movedFrom)), new Set(effects.flatMap(movedFrom))]
-  const files = free.filter(({ path }) => !moved.has(path))
-  for (const { path } of free)
-    if (moved.has(path) && !moving.has(path)) conflicts.push({ what: 'file', name: path, reason: CANNOT_MOVE })
-  const way = { files, changes, effects, irreversible, conflicts }
-  return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
+  return { free, changes, conflicts, impossible }
 }
+
+/** Paths where the disk is still as an action left it, while the graph believes in something else again. */
+const goneBackAlone = (
+  { actions, observed, believed }: RunFacts,
+  tracked: ReadonlySet<string>,
+  known: ReadonlySet<string>,
+): readonly string[] =>
+  [...new Set(actions.flatMap((done) => leftAsIs(done, observed)))].filter(
+    (path) => tracked.has(path) && !known.has(path) && !isAs(observed.get(path), believed(fileId(path))),
+  )
 
 export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
   files.length + changes.length + effects.length === 0

@@ -5,7 +5,8 @@ import type { Acted, ActionRecord } from '../psg/change.ts'
 import { ofKind } from '../psg/node.ts'
 import { item, sameJson } from '../psg/plain.ts'
 import type { GraphState } from '../psg/state.ts'
-import type { Beside, Flight, Led, LiveRun, WayBack } from './live.ts'
+import type { Beside, Decided, Flight, Led, LiveRun, WayBack } from './live.ts'
+import { setAction } from './set-action.ts'
 import { adaptersWayBack } from './way-back.ts'
 
 /** Keeps what an action has carried out on its way: it took effect, whatever becomes of the action itself. */
@@ -18,7 +19,7 @@ export function keepActed(run: LiveRun, { action }: Flight, attempt: Attempt, en
     const acted = actedAs(attempt, back, run.ends)
     const known = beside.keys.has(acted.idempotency_key) && beside.led.find((one) => isSameWork(one.acted, acted))
     if (known) known.by = by
-    else adds(beside, { by, acted })
+    else adds(run, beside, { by, acted })
     beside.leaders.add(by)
   }
   if (beside.led.length > 0) run.acted.set(action.action_id, beside)
@@ -36,9 +37,12 @@ function rises(beside: Beside, execution_id: string, to: Pick<Led, 'by'> | undef
   beside.leaders.add(to.by)
 }
 
-function adds(beside: Beside, { by, acted }: Led): void {
+function adds(run: LiveRun, beside: Beside, { by, acted }: Led): void {
   const bytes = bytesOf(acted)
-  const kept = beside.bytes + bytes > MOST_BYTES ? { ...acted, ...NOT_KEPT } : acted
+  let others = 0
+  for (const other of run.acted.values()) if (other !== beside) others += other.bytes
+  const isMore = beside.bytes + bytes > MOST_BYTES || others + beside.bytes + bytes > MOST_AT_ONCE
+  const kept = isMore ? { ...acted, ...NOT_KEPT } : acted
   beside.led.push({ by, acted: item(kept) })
   beside.bytes += kept === acted ? bytes : bytesOf(kept)
   beside.keys.add(acted.idempotency_key)
@@ -46,10 +50,12 @@ function adds(beside: Beside, { by, acted }: Led): void {
 
 /** All of it is kept with the action, twice in the entry of a commit that leaves some of it out. */
 const MOST_BYTES = 12 * 1024 * 1024
+/** Of all actions under way: one commit may have to tell it. */
+const MOST_AT_ONCE = 18 * 1024 * 1024
 const bytesOf = (acted: Acted): number => Buffer.byteLength(JSON.stringify(acted))
 const NOT_KEPT: WayBack = {
   inverse: 'irreversible',
-  no_inverse: `what takes it back is too large to be kept: all that one action carries out may have ${MOST_BYTES} bytes`,
+  no_inverse: `what takes it back is too large to be kept: all that one action carries out may have ${MOST_BYTES} bytes, and all at once ${MOST_AT_ONCE}`,
 }
 
 /** All that a long action carries out is more than one entry should hold, so it is told on the way. */
@@ -67,6 +73,17 @@ export function* actedUntold({ acted, graph, flying }: LiveRun): Iterable<readon
     const list = led.map((one) => one.acted)
     if (!sameJson(list, graph.get('action', id)?.data.acted ?? [])) yield [id, list]
     else if (!flying.has(id)) acted.delete(id)
+  }
+}
+
+/** What was carried out in a turn that was taken away is this one's, under the same key: what it does once more is one work, and its way back that of both. */
+export function takesOverActed(run: LiveRun, { step, action }: Flight, decided: Decided): void {
+  for (const { id, data } of ofKind(run.graph.state.referrers('step', step, 'EXECUTES'), 'action')) {
+    const acted = decided.said.get(id)?.set.acted ?? data.acted
+    if (!acted || data.idempotency_key !== action.idempotency_key || data.compensates !== undefined) continue
+    setAction(decided, action.action_id, { acted })
+    setAction(decided, id, { acted: undefined })
+    run.acted.delete(id)
   }
 }
 

@@ -29,7 +29,7 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   await graph.refresh()
   const { revision } = graph // before anything is read: whatever is written while we look has the way back planned anew
   const by = { actor: 'rollback', reason: 'what would be taken back?' }
-  const line = await lineOf(graph, run)
+  const line = new Map((await lineOf(graph, run)).map(({ id, born }) => [id, born]))
   const isTheirs = ({ revision, body }: JournalEntry) => revision > (line.get(body.run ?? '') ?? revision)
   const { way: restoration, entries } = await findWay(graph, Math.min(...line.values()), isTheirs, by)
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
@@ -58,11 +58,11 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   return { ...plan, revision }
 }
 
-/** When a run was born, and those that it goes on from: what they did to files and graph is behind what it has taken over. */
-async function lineOf(graph: ProjectGraph, run: Node<'run'>): Promise<ReadonlyMap<string, number>> {
-  const line = new Map<string, number>()
+/** A run, and those that it goes on from: what they did to files and graph is behind what it has taken over. */
+export async function lineOf(graph: ProjectGraph, run: Node<'run'>): Promise<readonly Node<'run'>[]> {
+  const line: Node<'run'>[] = []
   for (let one: Node<'run'> | undefined = run; one; ) {
-    line.set(one.id, one.born)
+    line.push(one)
     const { rerun_of }: Run = one.data
     one = rerun_of === undefined ? undefined : await graph.find('run', rerun_of)
   }

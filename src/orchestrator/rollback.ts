@@ -14,7 +14,7 @@ import { type Ownership, own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission, withdrawQuestions } from './rollback-gate.ts'
 import { failed, leftBy, untried } from './rollback-left.ts'
-import { type Planned, planFor, type RollbackParts } from './rollback-plan.ts'
+import { lineOf, type Planned, planFor, type RollbackParts } from './rollback-plan.ts'
 import {
   beginning,
   ending,
@@ -50,7 +50,7 @@ export interface RollbackReport {
   readonly effects: readonly EffectOutcome[]
   readonly files: readonly TakenBack[]
   readonly left: readonly Left[]
-  /** Runs that its steps have submitted, where these have no `inverse`: what they did stays, and each is taken back by its own id. */
+  /** Runs that its steps have submitted, or those of the runs that it goes on from, where these have no `inverse`: what they did stays, and each is taken back by its own id. */
   readonly children: readonly string[]
 }
 type Told = Omit<RollbackReport, 'children'>
@@ -71,7 +71,15 @@ export async function rollback(
   const { graph } = parts
   const run = await endedRun(graph, runId)
   const told = options.dryRun ? reported('planned', await planFor(parts, run)) : await asOwner(parts, run, options)
-  return { ...told, children: await graph.reading(placeOfRun(run), () => childrenLeft(graph, run.data.plan_id)) }
+  return { ...told, children: await childrenOfLine(graph, run) }
+}
+
+/** Those of the runs that it goes on from are its to name: these are not taken back themselves any more. */
+async function childrenOfLine(graph: ProjectGraph, run: Node<'run'>): Promise<readonly string[]> {
+  const left: string[] = []
+  for (const one of await lineOf(graph, run))
+    left.unshift(...(await graph.reading(placeOfRun(one), () => childrenLeft(graph, one.data.plan_id))))
+  return left
 }
 
 async function asOwner(parts: RollbackParts, run: Node<'run'>, options: RollbackOptions): Promise<Told> {

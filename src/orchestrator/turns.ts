@@ -4,6 +4,7 @@ import type { RunError } from '../protocol/run-error.ts'
 import type { Collab } from '../protocol/types.ts'
 import type { TurnRecord } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
+import { takesOverActed } from './acted.ts'
 import { actionOf } from './flight.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
@@ -193,6 +194,7 @@ function begin(
   if (run.line && !findsPlace(run, session, next)) return comesWithoutPlace(run, flight, decided) // others answer the step already
   if (purpose === 'work' && first) stepStarts(run, flight, decided)
   else actionStarts(run, flight, decided)
+  if (session.expired.has(step)) takesOverActed(run, flight, decided)
   setOff(run, flight, decided)
 }
 

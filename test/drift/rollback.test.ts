@@ -232,6 +232,20 @@ describe('the plan of a rollback', () => {
     expect(conflicts).toEqual([{ what: 'file', name: 'a', reason: 'changed' }])
   })
 
+  it('says once of a file that nobody tracks why it is left, however often it was written', () => {
+    const back = (now: string, params: JsonObject) =>
+      fileOperation({ path: 'a', expected_digest: digestOf(now), ...params })
+    const { effects, conflicts } = plan({
+      untracked: new Map([['a', { digest: digestOf('theirs') }]]),
+      actions: [
+        { action: action('1', { inverse: back('one', { operation: 'delete' }) }), ended: 1 },
+        { action: action('2', { inverse: back('two', { operation: 'write', content: 'one' }) }), ended: 2 },
+      ],
+    })
+    expect(effects).toEqual([])
+    expect(conflicts).toEqual([{ what: 'file', name: 'a', reason: 'somebody else changed it on the disk since' }])
+  })
+
   it('moves back what the run has moved into what is tracked, and does not take it away before', () => {
     const inverse = fileOperation({ operation: 'move', path: 'in', to: 'out' })
     const { files, effects, conflicts } = plan({

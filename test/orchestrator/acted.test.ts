@@ -408,6 +408,68 @@ describe('what a function had done on its way', () => {
     expect(log).toEqual(['take late'])
   })
 
+  describe.each([
+    ['failed', 'fails'],
+    ['completed', 'ends'],
+  ])('where what led to it has %s without it', (status, how) => {
+    /** Begins something, does the rest once that is going, and ends without either. */
+    async function left(rest: (call: FunctionCall) => void) {
+      const begun = door()
+      const slow: Tool = {
+        name: 'shelf.slow',
+        description: 'Puts it there, told to stop or not',
+        input: { type: 'object' },
+        effect: 'reversible',
+        inverse: () => ({ tool_name: 'shelf.take', tool_args: { name: 'slow' } }),
+        async execute(_, { signal }) {
+          begun.open()
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          log.push('put slow')
+        },
+      }
+      const { start, takeBack, clock, log } = shop({
+        tools: [slow],
+        functions: {
+          fill: async (_, call) => {
+            call
+              .act(newAction({ action_type: 'tool_call', params: { tool_name: 'shelf.slow', tool_args: {} } }))
+              .catch(boom)
+            await begun.opened
+            rest(call)
+            return how === 'fails' ? boom() : null
+          },
+        },
+      })
+      const runtime = await start()
+      const { run, result } = await ended(runtime, clock, flowOf({ fill: {} }))
+      expect(result).toMatchObject({ status })
+      expect(await takeBack(runtime, run.run_id)).toMatchObject({ status: 'done' })
+      return { log, clock }
+    }
+
+    it('is told to stop, and taken back where it was done all the same', async () => {
+      const { log } = await left(() => undefined)
+      expect(log).toEqual(['put slow', 'take slow'])
+    })
+
+    it('is not begun any more', async () => {
+      const [later, refused] = [door(), door()]
+      let error: unknown
+      const { log, clock } = await left(({ act }) => {
+        void later.opened.then(() => void act(took('unheard'))) // which ends no process
+        const late = later.opened.then(() => act(took('late')))
+        void late.catch((thrown) => {
+          error = thrown
+          refused.open()
+        })
+      })
+      later.open()
+      await inTime(clock, refused.opened)
+      expect(error).toMatchObject({ code: 'action_aborted', message: 'function has ended, and leads to nothing more' })
+      expect(log).toEqual(['put slow', 'take slow'])
+    })
+  })
+
   it('is taken back by what it led to only where that says nothing itself', async () => {
     const kit = (tool_name: string) => newAction({ action_type: 'tool_call', params: { tool_name, tool_args: {} } })
     const both =
@@ -497,6 +559,19 @@ describe('what a function had done on its way', () => {
     const { left } = await takeBack(runtime, run.run_id, { irreversible: 'leave' })
     expect(left).toMatchObject([{ reason: expect.stringContaining('too large to be kept') }])
     expect(log.slice(3).map((line) => line.slice(0, 6))).toEqual(['take b', 'take a'])
+  })
+
+  it('is left, and said why, where that of several actions at once is more than one commit holds', async () => {
+    const fill: FunctionSpec = async (_, { act }) => act(took('a'.repeat(11 * 1024 * 1024))).then(() => null)
+    const { start, takeBack, clock, log } = shop({ functions: { fill } })
+    const runtime = await start()
+    const flow = flowOf({ a: { call: 'fill' }, b: { call: 'fill' }, c: { call: 'fill' } })
+    const { run, result } = await ended(runtime, clock, flow)
+    expect(result).toMatchObject({ status: 'completed' })
+    const { left, effects } = await takeBack(runtime, run.run_id, { irreversible: 'leave' })
+    expect([left.length, effects.length]).toEqual([2, 1])
+    expect(left[0]!.reason).toContain('too large to be kept')
+    expect(log).toHaveLength(4)
   })
 
   it('is told on the way where there is much of it', async () => {

@@ -200,6 +200,27 @@ describe('a child', () => {
     expect(messages).toEqual([expect.stringMatching(/submit the flow to the runtime/), messages[0]])
   })
 
+  it('is named by the way back of what goes on from its parent, whose own way back is refused', async () => {
+    let fails = true
+    const ship = () => (fails ? Promise.reject(finalFailure('no')) : null)
+    const runtime = await openRuntime({
+      vsl: 'memory:',
+      functions: { noop: () => null, ship, parent: parentOf('noop') },
+    })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ parent: {}, ship: { after: ['parent'] }, more: { call: 'parent', after: ['ship'] } })
+    const run = await runtime.submit(flow)
+    await run.result()
+    fails = false
+    const again = await runtime.rerun(run.run_id)
+    expect(await again.result()).toMatchObject({ status: 'completed' })
+    const graph = await runtime.project.context(run.context_id)
+    const own = childrenIn(graph, again.plan_id)
+    expect(own).toHaveLength(1)
+    const { children } = await runtime.rollback(again.run_id, { dryRun: true })
+    expect(children).toEqual([childIdOf(flow), ...own])
+  })
+
   it('is waited for longer than the step may take', async () => {
     const { clock, first, run, work } = await underWay({ step: { timeout_ms: 200 } })
     await passes(clock, 5_000)

@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { actionLayer } from '../../src/ael/ael.ts'
+import { actionLayer, newAction } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
+import { type Tool, toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunOptions } from '../../src/orchestrator/live.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
@@ -34,11 +35,20 @@ interface Given {
   readonly functions: { readonly [name: string]: FunctionSpec }
   readonly session?: (ids: { readonly [name: string]: string }) => Omit<SessionAsked, 'collab_id'>
   readonly options?: RunOptions
+  readonly tools?: readonly Tool[]
   readonly seen?: (store: Backend) => Backend
 }
 
 /** A session of ann and bob: each step calls the function of its name with who has the turn and what the steps before it came to. `undone` names what was taken back. */
-async function opened({ mode = 'broadcast', steps, functions, session, options, seen = (same) => same }: Given) {
+async function opened({
+  mode = 'broadcast',
+  steps,
+  functions,
+  session,
+  options,
+  tools = [],
+  seen = (same) => same,
+}: Given) {
   const clock = manualClock()
   const store = memoryBackend({ clock })
   const context = contextDocument(clock)
@@ -48,7 +58,7 @@ async function opened({ mode = 'broadcast', steps, functions, session, options, 
   const undo: FunctionSpec = (args: Json) => void undone.push(args)
   async function start() {
     const process = mortal(seen(store))
-    const adapters = [functionAdapter({ undo, ...functions })]
+    const adapters = [functionAdapter({ undo, ...functions }), toolAdapter(toolRegistry(tools))]
     const layer = (hands: Hands) => actionLayer({ ...hands, clock, adapters, graceMs: 10 })
     const runtime = await createRuntime({ store: process.store, layer, clock, leaseTtlMs: 500, patrolMs: 50 })
     let dead = false
@@ -129,6 +139,54 @@ it('says for which signal a word about a step waits', async () => {
 })
 
 describe('a step of a session that is handed out again', () => {
+  it.each<[string, Partial<BindingSpec>, readonly string[]]>([
+    ['call by call', {}, ['put lamp', 'put lamp', 'put desk', 'take desk', 'take lamp']],
+    [
+      'as the step says',
+      { inverse: { action_type: 'function', params: { name: 'undo' } } },
+      ['put lamp', 'put lamp', 'put desk'],
+    ],
+  ])('takes back what was done in both turns under one key once, %s', async (_, binding, done) => {
+    const log: string[] = []
+    const tool = (name: string, more: Partial<Tool>) =>
+      ({
+        name: `shelf.${name}`,
+        description: name,
+        input: { type: 'object' },
+        execute: ({ item }) => void log.push(`${name} ${item}`),
+        ...more,
+      }) as Tool
+    const inverse: Tool['inverse'] = (args) => ({ tool_name: 'shelf.take', tool_args: args })
+    let turns = 0
+    const fill: FunctionSpec = async (_args, { act, idempotency_key, signal }) => {
+      const put = (item: string) =>
+        act(
+          newAction({
+            action_type: 'tool_call',
+            params: { tool_name: 'shelf.put', tool_args: { item } },
+            idempotency_key: `${idempotency_key}:${item}`,
+          }),
+        )
+      await put('lamp')
+      if (++turns === 1) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      await put('desk')
+      return null
+    }
+    const { clock, run, undone } = await opened({
+      mode: 'round_robin',
+      steps: {
+        fill: { binding: { inverse: undefined, ...binding } as Partial<BindingSpec> },
+        fail: { after: ['fill'], binding: { on_failure: 'compensate' } },
+      },
+      functions: { fill, fail: boom },
+      tools: [tool('put', { effect: 'reversible', inverse }), tool('take', {})],
+      session: () => ({ token_ms: 100 }),
+    })
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    expect(log).toEqual(done)
+    expect(undone).toHaveLength(binding.inverse ? 1 : 0)
+  })
+
   it('finds the children of the turn that was taken away: its key is the same', async () => {
     let paid = 0
     let turns = 0

@@ -63,7 +63,7 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   const run = await runtime.submit(chainOf(1, { approval: { needed: 2, roles: ['dba', 'lead'] } }))
   const [asked] = await runtime.waiting()
   await runtime.decide(asked!.confirm.confirm_id, by('dba', 'rejected'))
-  const { confirm_id } = await runtime.propose(run.plan_id)
+  const { confirm_id } = await runtime.propose(run.run_id)
   await expect(runtime.decide(confirm_id, by('intern'))).rejects.toMatchObject({
     violations: expect.arrayContaining([expect.objectContaining({ rule: 'decision.allowed' })]),
   })
