@@ -136,8 +136,8 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./confirm-reject.ts'),
   },
   {
-    usage: 'propose <plan>',
-    says: 'put a plan that was sent back up for approval again',
+    usage: 'propose <id>',
+    says: 'put a plan that was sent back, or that of a run, up for approval again',
     options: [
       { flags: '--role <role>', says: 'on whose behalf', fallback: 'user' },
       { flags: '--reason <text>', says: 'why' },

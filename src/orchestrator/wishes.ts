@@ -4,7 +4,7 @@ import { NotFound } from '../protocol/errors.ts'
 import { anything, type Fields, needed, refuseUnlessFit, text, within } from '../protocol/fields.ts'
 import type { JsonGiven } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
-import type { Change } from '../psg/change.ts'
+import type { Change, Kind } from '../psg/change.ts'
 import { confirmOf } from '../psg/confirm.ts'
 import { commitStill, insist } from '../psg/insist.ts'
 import { type Deciding, decide } from '../psg/moves.ts'
@@ -28,7 +28,10 @@ export interface Wishes {
   waiting(page?: { readonly after?: string; readonly limit?: number }): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
   decide(confirm: string, decision: Deciding): Promise<Confirm>
-  /** Puts a plan that was sent back up for approval again, as it now stands, before the same people and for as long as at first. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
+  /**
+   * Puts a plan that was sent back, or that of a run, up for approval again, as it now stands, before the same people and for as long as at first.
+   * Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do.
+   */
   propose(plan: string, options?: ProposeOptions): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
@@ -56,9 +59,9 @@ export interface WishesOptions {
 
 export function wishes({ project, clock, open, resolve, locateRun, look }: WishesOptions): Wishes {
   /** The graph of an object, as others have left it and with all that belongs to the object. */
-  async function graphOf(kind: 'confirm' | 'plan', id: string) {
-    const where = await project.locate(id, kind)
-    if (where?.kind !== kind) throw new NotFound(kind, id)
+  async function graphOf(id: string, kind: Kind, or = kind) {
+    const where = await project.locate(id, kind, or)
+    if (where?.kind !== kind && where?.kind !== or) throw new NotFound(kind, id)
     return { graph: await upToDate(project, where), group: where.group }
   }
 
@@ -86,7 +89,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     async decide(confirm, decision) {
       open()
       refuseUnlessFit('decision', decision, DECISION)
-      const { graph, group } = await graphOf('confirm', confirm)
+      const { graph, group } = await graphOf(confirm, 'confirm')
       const run = graph.state.plan(group)?.activeRun
       const decided = () => {
         const changes = decide(graph, confirm, decision)
@@ -100,10 +103,10 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       if (run !== undefined) await look(graph.id)
       return graph.document('confirm', confirm)
     },
-    async propose(plan, given = {}) {
+    async propose(id, given = {}) {
       open()
       refuseUnlessFit('proposal', given, PROPOSAL)
-      const { graph } = await graphOf('plan', plan)
+      const { graph, group: plan } = await graphOf(id, 'plan', 'run')
       const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'put up for approval' }
       await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
       await insist(graph, () => proposedAgain(graph, plan, given), by)
