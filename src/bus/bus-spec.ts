@@ -1,9 +1,9 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { type Fields, having, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { problem } from '../protocol/problem.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import { retold } from '../protocol/retold.ts'
-import { shown } from '../protocol/shown.ts'
 import { pathUnder } from '../protocol/under.ts'
 import { busName } from './check-options.ts'
 import { kafkaAddress } from './kafka-link.ts'
@@ -107,4 +107,4 @@ const badUrl = (message: string): InvalidInput =>
   new InvalidInput('the URL of a bus', [{ path: 'url', rule: 'url', message }])
 
 const noBus = (message: string, found: unknown): InvalidInput =>
-  new InvalidInput('bus', [{ path: '', rule: 'bus', message, found: shown(found) }])
+  new InvalidInput('bus', [problem('', 'bus', message, found)])

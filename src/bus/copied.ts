@@ -1,4 +1,4 @@
-import type { Json } from '../protocol/json.ts'
+import { type Json, setMember } from '../protocol/json.ts'
 import type { Delivery } from './transport.ts'
 
 /** A copy as a trip through JSON text would give it, in a fraction of the time, and about how many bytes that text would have. */
@@ -24,10 +24,7 @@ function copyOf(value: Json): Json {
     const member = (value as Record<string, Json>)[key]
     if (member === undefined) continue
     bytes += key.length + 4
-    if (key === '__proto__') Object.defineProperty(copy, key, { ...OWN, value: copyOf(member) })
-    else copy[key] = copyOf(member)
+    setMember(copy, key, copyOf(member))
   }
   return copy
 }
-
-const OWN = { enumerable: true, configurable: true, writable: true }

@@ -3,10 +3,17 @@ import { isObject } from '../protocol/json.ts'
 import type { After, Delivery, Place } from './transport.ts'
 
 /** Does this place stand after that one? */
-export const isAfter = (place: Place, after: After): boolean =>
-  typeof after === 'string'
-    ? place.position > after
-    : place.position > after.position || (place.position === after.position && place.index > after.index)
+export const isAfter = (place: Place, after: After): boolean => order(place, after) > 0
+
+/** Does this place stand before that one? */
+export const isBefore = (place: Place, after: After): boolean => order(place, after) < 0
+
+/** Every delivery of a commit stands at the commit's own place. */
+function order({ position, index }: Place, after: After): number {
+  const other = typeof after === 'string' ? after : after.position
+  if (position !== other) return position < other ? -1 : 1
+  return typeof after === 'string' ? 0 : index - after.index
+}
 
 /** Is it the delivery that stands at that place, or, where the place is a whole commit's, one of that commit? */
 export const isAt = (place: Place, at: After): boolean =>
@@ -16,12 +23,6 @@ export const isAt = (place: Place, at: After): boolean =>
       place.graph_id === at.graph_id &&
       place.revision === at.revision &&
       place.index === at.index
-
-/** Does this place stand before that one? */
-export const isBefore = (place: Place, after: After): boolean =>
-  typeof after === 'string'
-    ? place.position < after
-    : place.position < after.position || (place.position === after.position && place.index < after.index)
 
 /** For a place that a carrier has not come to: who waited behind it would miss all that comes until then. */
 export const aheadOf = (where: string, after: After): InvalidInput =>

@@ -1,7 +1,7 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
 import { type Field, refuseUnlessFit, text, texts } from '../protocol/fields.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Delivery, Filter } from './transport.ts'
 
 type Match = (delivery: Delivery) => boolean
@@ -20,7 +20,7 @@ export function matcher(filter: Filter): Match {
   const absent = listOf(filter.family).find((family) => !FAMILIES.includes(family))
   if (absent !== undefined)
     throw new InvalidInput('filter', [
-      { path: 'family', rule: 'enum', message: `is none of ${FAMILIES.join(', ')}`, found: shown(absent) }, // it would be silent for ever
+      problem('family', 'enum', `is none of ${FAMILIES.join(', ')}`, absent), // it would be silent for ever
     ])
   const asked = (Object.keys(FIELDS) as (keyof Filter)[])
     .filter((field) => filter[field] !== undefined)

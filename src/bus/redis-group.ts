@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind } from '../protocol/errors.ts'
+import { replyCode } from '../protocol/redis-reply.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { slept } from '../protocol/waiting.ts'
-import { BLOCK_MS, type RedisLink, replyCode } from './redis-link.ts'
+import { BLOCK_MS, type RedisLink } from './redis-link.ts'
 import { deliveryOf, entryOf, PAGE, type RawEntry, type StreamPoint } from './redis-stream.ts'
 import type { Feeding } from './source.ts'
 

@@ -2,7 +2,8 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { MplpError, Refused, Unavailable } from '../protocol/errors.ts'
-import { noDatabase, redisAddress } from '../protocol/redis-address.ts'
+import { noDatabase, redisAddress, redisAt } from '../protocol/redis-address.ts'
+import { isReply, replyCode } from '../protocol/redis-reply.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { required } from '../protocol/required.ts'
 import { slept } from '../protocol/waiting.ts'
@@ -25,7 +26,7 @@ export interface RedisLink {
 /** A client lends its address and credentials; it is not used itself. */
 export function redisLink(target: string | Redis, timeoutMs: number, clock: Clock): RedisLink {
   const address: RedisOptions = typeof target === 'string' ? redisAddress(target, 'bus') : target.options
-  const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
+  const what = redisAt(address)
 
   const refusedDatabase = (error: unknown) => {
     throw replyCode(error) === 'ERR' ? noDatabase(what, address.db, causeOf(error)) : error
@@ -77,13 +78,8 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
 /** How long a read waits at the server for something new. */
 export const BLOCK_MS = 5000
 
-/** The first word of an error reply, by which Redis tells them apart; empty for anything else. */
-export const replyCode = (error: unknown): string => (isReply(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : '')
-
 /** True when the server says that one value is longer than it takes. */
 export const isTooLong = (error: unknown): boolean => isReply(error) && error.message.includes('invalid bulk length')
-
-const isReply = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
 
 /** A command that was in flight when the connection broke is rejected, and none waits in a queue of the client's. */
 const OURS = {

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { systemClock } from '../protocol/clock.ts'
+import { inParts } from '../protocol/each.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { count, type Fields, object, text, timeout } from '../protocol/fields.ts'
 import { roughBytes } from '../protocol/json.ts'
@@ -91,8 +92,8 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
       if (closing) throw new Closed('the Redis bus')
       checkBatch(batch)
       try {
-        for (let from = 0; from < batch.length; from += AT_ONCE) {
-          const texts = batch.slice(from, from + AT_ONCE).map((delivery) => JSON.stringify(delivery))
+        for (const some of inParts(batch, AT_ONCE)) {
+          const texts = some.map((delivery) => JSON.stringify(delivery))
           await main.eval(PUBLISH, 2, key, keys.counter, keep.deliveries ?? 0, keep.ms ?? 0, ...texts)
         }
       } catch (error) {

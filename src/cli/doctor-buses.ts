@@ -1,5 +1,5 @@
 import { type BusSpec, isWithin, nameOf } from '../bus/bus-spec.ts'
-import { storedPosition, waitingMs } from '../orchestrator/relay-history.ts'
+import { storedPosition, waitingMs } from '../orchestrator/relay-position.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Check } from './doctor.ts'

@@ -1,4 +1,4 @@
-import { endOf, type Whereabouts } from '../psg/indexes.ts'
+import { endOf, INDEX, idIn, type Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import type { Check } from './doctor.ts'
 
@@ -8,8 +8,8 @@ const SOME = 20
 /** Are the oldest runs that have ended where `list --ended` looks for them? All of them are for `store verify` to look at: this costs the same in every store. */
 export async function checkIndexes(project: Project): Promise<Check> {
   const rows: string[] = []
-  for await (const [key, where] of project.store.scan('id/run/', { limit: SOME })) {
-    const row = await endedRow(project, key.slice('id/run/'.length), where as Whereabouts)
+  for await (const [key, where] of project.store.scan(INDEX.id('run', ''), { limit: SOME })) {
+    const row = await endedRow(project, idIn(key), where as Whereabouts)
     if (row !== undefined) rows.push(row)
   }
   const unlisted = rows.length - (await project.store.getMany(rows)).size

@@ -73,14 +73,15 @@ export function terminal(options: IoOptions): Io {
     clear()
     stream.write(`${plainFor(stream, text)}\n`)
   }
+  const tell: Io['line'] = (value, human) => write(out, json ? JSON.stringify(value) : human())
   return {
     json,
     cwd: options.cwd,
     signal: options.signal,
     config: options.config,
     say: (line) => json || write(out, line),
-    result: (value, human) => write(out, json ? JSON.stringify(value) : human()),
-    line: (value, human) => write(out, json ? JSON.stringify(value) : human()),
+    result: tell,
+    line: tell,
     warn: (message) => write(err, warning(message, json)),
     progress(line) {
       if (json) return

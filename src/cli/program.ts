@@ -89,7 +89,10 @@ function whereToLook(error: Error): string {
 const BY_ID =
   'give the whole id: mplp list shows runs that have not ended, mplp list --ended those that have, mplp events --json every id'
 const SHOWN_BY: { readonly [what: string]: string } = {
-  ...{ object: BY_ID, context: BY_ID, plan: BY_ID, run: BY_ID },
+  object: BY_ID,
+  context: BY_ID,
+  plan: BY_ID,
+  run: BY_ID,
   confirm: 'mplp confirm list shows what waits',
   finding: 'mplp drift list shows what was found',
   snapshot: 'mplp snapshot list shows those of a context',

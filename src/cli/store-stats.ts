@@ -6,8 +6,8 @@ import { withProject } from './with-runtime.ts'
 export async function run({ io }: VerbCall): Promise<number> {
   return withProject(io, async ({ store }) => {
     const things: { readonly [name: string]: AsyncIterable<unknown> } = {
-      contexts: store.scan('id/context/'),
-      plans: store.scan('id/plan/'),
+      contexts: store.scan(INDEX.id('context', '')),
+      plans: store.scan(INDEX.id('plan', '')),
       runs_running: store.scan(INDEX.running('')),
       runs_waiting: store.scan(INDEX.resting('')),
       runs_ended: store.scan('ended/'),

@@ -1,5 +1,5 @@
 import { append } from '../protocol/append.ts'
-import { type Digest, digestOf, digestOfJson, type JsonObject } from '../protocol/json.ts'
+import { type Digest, digestOf, digestOfJson, type JsonObject, uuidIn } from '../protocol/json.ts'
 import type { FileRecord, FileShape, FindingRecord } from '../psg/change.ts'
 import type { Observed } from './observe.ts'
 import { nameOf } from './select.ts'
@@ -50,8 +50,7 @@ export const byPath = (a: { readonly path: string }, b: { readonly path: string 
 /** Stable, and of the form that the protocol asks of an id, so that a Confirm can name it. */
 export function fileId(path: string): string {
   const hex = digestOf(path).slice('sha256:'.length)
-  const variant = '89ab'.charAt(Number.parseInt(hex.charAt(16), 16) & 3)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  return uuidIn(hex, '89ab'.charAt(Number.parseInt(hex.charAt(16), 16) & 3))
 }
 
 export const findingId = ({ path, from }: Pick<Finding, 'path' | 'from'>): string => fileId(from ?? path)

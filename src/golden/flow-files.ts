@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import { jsonFault } from '../protocol/json-fault.ts'
+import { isMissing, unlessMissing } from '../protocol/missing-file.ts'
 import { YamlFault, yamlIn } from './yaml-text.ts'
 
 /** A YAML file that was read: what it holds, and on which line each part of it stands. */
@@ -43,7 +44,7 @@ export async function readLines(path: string, shown: string): Promise<readonly J
 
 /** Every file below a folder as text, by its path; `undefined` when there is no such folder. */
 export async function readTree(folder: string): Promise<{ readonly [path: string]: string } | undefined> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(absent)
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(unlessMissing)
   if (!entries) return undefined
   const found: { [path: string]: string } = {}
   for (const entry of entries) {
@@ -59,7 +60,7 @@ export const invalid = (file: string, rule: string, message: string, cause?: unk
 
 async function readText(path: string, shown: string): Promise<string | undefined> {
   const text = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return undefined
+    if (isMissing(cause)) return undefined
     throw invalid(shown, 'readable', `cannot be read (${cause.code})`, cause)
   })
   return text?.replace(/^\uFEFF/, '') // the protocol's own fixtures may begin with a byte order mark
@@ -74,8 +75,5 @@ function parsedJson(text: string, shown: string, before = 0): Json {
   }
 }
 
-export const namesIn = async (folder: string): Promise<readonly string[]> => (await readdir(folder).catch(absent)) ?? []
-
-function absent(cause: NodeJS.ErrnoException): undefined {
-  if (cause.code !== 'ENOENT') throw cause
-}
+export const namesIn = async (folder: string): Promise<readonly string[]> =>
+  (await readdir(folder).catch(unlessMissing)) ?? []

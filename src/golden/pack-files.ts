@@ -5,7 +5,7 @@ import { extname, join } from 'node:path'
 import { InvalidInput } from '../protocol/errors.ts'
 import { text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import { repeatedName } from './repeated-name.ts'
 
 /** Tells what is wrong, by which rule, and where. */
@@ -146,10 +146,7 @@ export const isThere = async (path: string): Promise<boolean> =>
 
 /** Throws InvalidInput for what names no folder. */
 export function checkFolder(folder: unknown): void {
-  if (!text.fits(folder))
-    throw new InvalidInput('folder', [
-      { path: '', rule: 'type', message: `must be ${text.says}`, found: shown(folder) },
-    ])
+  if (!text.fits(folder)) throw new InvalidInput('folder', [problem('', 'type', `must be ${text.says}`, folder)])
 }
 
 /** One file, if it is one and no larger than that. */

@@ -1,4 +1,5 @@
 import { type Clock, isoNow } from '../protocol/clock.ts'
+import { given } from '../protocol/given.ts'
 import type { Json } from '../protocol/json.ts'
 import type { ActionRecord, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
@@ -99,20 +100,16 @@ function carried(
       attempts: 0,
       failures: 0,
       execution_id,
-      ...(action_type !== undefined && { action_type }),
+      ...given({ action_type }),
       ...(settles
         ? { settles }
         : {
             began: [{ segment_id: execution_id, at, started_at: now }],
             ended: [{ status: 'completed', at, finished_at: now, attributes: { carried_from } }],
           }),
-      ...(turn && { turn }),
-      ...(lost_to !== undefined && { lost_to }),
+      ...given({ turn, lost_to }),
       ...(lost.length > 0 && { lost: Object.fromEntries(lost) }),
-      ...(inverse !== undefined && { inverse }),
-      ...(no_inverse !== undefined && { no_inverse }),
-      ...(output !== undefined && { output }),
-      ...(output_blob !== undefined && { output_blob }),
+      ...given({ inverse, no_inverse, output, output_blob }),
       carried_from,
     },
   }

@@ -74,11 +74,11 @@ async function goesOn(store: Source, runs: ReadonlySet<string>): Promise<boolean
 }
 
 /** A bus, and how far it was told. */
-export type Bus = readonly [name: string, told: Position]
+export type ToldBus = readonly [name: string, told: Position]
 
 /** Those that are told of a store, without some. Throws NotFound for one of these that has no position here. */
-export async function busesIn(store: Source, forgotten: readonly string[]): Promise<readonly Bus[]> {
-  const buses: Bus[] = []
+export async function busesIn(store: Source, forgotten: readonly string[]): Promise<readonly ToldBus[]> {
+  const buses: ToldBus[] = []
   for await (const [key, position] of store.scan(POSITIONS))
     buses.push([key.slice(POSITIONS.length), position as Position])
   for (const name of forgotten)
@@ -88,5 +88,5 @@ export async function busesIn(store: Source, forgotten: readonly string[]): Prom
 }
 
 /** Those that have not been told all of it. */
-export const untoldOf = (buses: readonly Bus[], { position }: Signs): readonly string[] =>
+export const untoldOf = (buses: readonly ToldBus[], { position }: Signs): readonly string[] =>
   buses.filter(([, told]) => told < position).map(([name]) => name)

@@ -1,4 +1,5 @@
 import { RuleViolation } from '../protocol/errors.ts'
+import { given } from '../protocol/given.ts'
 import type { Confirm, Decision } from '../protocol/types.ts'
 import type { Deciding } from '../psg/moves.ts'
 import { sameJson } from '../psg/plain.ts'
@@ -43,12 +44,12 @@ function decisionsIn(confirm: Confirm, decision_id: string): readonly Deciding[]
   const { decisions = [], status, requested_by_role, reason } = confirm
   if (decisions.length > 0) return decisions.map(decided)
   if (status === 'pending') return []
-  return [{ decision_id, status, decided_by_role: requested_by_role, ...(reason !== undefined && { reason }) }]
+  return [{ decision_id, status, decided_by_role: requested_by_role, ...given({ reason }) }]
 }
 
 const decided = ({ decision_id, status, decided_by_role, reason }: Decision): Deciding => ({
   decision_id,
   status,
   decided_by_role,
-  ...(reason !== undefined && { reason }),
+  ...given({ reason }),
 })

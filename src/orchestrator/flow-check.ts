@@ -1,4 +1,3 @@
-import type { RetryPolicy } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clocks, members, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
@@ -7,7 +6,6 @@ import { messageOf } from '../protocol/thrown.ts'
 import { MAX_KEY_BYTES } from '../vsl/backend.ts'
 import { isName } from '../vsl/check-input.ts'
 import { isBareStore } from '../vsl/lifted.ts'
-import type { OlderOptions } from './flow.ts'
 import { recordKey } from './flow-record.ts'
 import { isRegistry } from './registry.ts'
 import { runningProblems } from './submit-check.ts'
@@ -175,10 +173,4 @@ function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong
       )
     seen.add(module)
   }
-}
-
-/** What the older options mean for a step, and for a module. */
-export function olderRetry(options: OlderOptions | undefined): RetryPolicy | undefined {
-  const retries = options?.maxRetries ?? 0
-  return retries === 0 ? undefined : { strategy: 'exponential', max_attempts: retries + 1, delay_ms: 1_000 }
 }

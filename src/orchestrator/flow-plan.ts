@@ -1,10 +1,10 @@
 import { NotFound } from '../protocol/errors.ts'
+import { whenAborted } from '../protocol/on-abort.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import { confirmOf } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { FlowFailure, inCapitals } from './flow.ts'
+import { FlowFailure, inCapitals, olderRetry } from './flow.ts'
 import { decideAs } from './flow-approval.ts'
-import { olderRetry } from './flow-check.ts'
 import { forget, unfit } from './flow-entry.ts'
 import { contextOf, documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
 import { waitsFor } from './flow-waits.ts'
@@ -51,8 +51,7 @@ function stopsWith(signal: AbortSignal, handle: RunHandle) {
     cancelling = handle.cancel()
     cancelling.catch(fail)
   }
-  if (signal.aborted) cancel()
-  else signal.addEventListener('abort', cancel, { once: true })
+  const unlink = whenAborted(signal, cancel)
   return {
     /** True once the wish is stored, false if there was none. */
     told: async () => {
@@ -61,7 +60,7 @@ function stopsWith(signal: AbortSignal, handle: RunHandle) {
     },
     /** A wish that cannot be stored ends the waiting: the run goes on without us when its store comes back. */
     unlessFailed: <T>(work: Promise<T>) => Promise.race([work, failed]),
-    unlink: () => signal.removeEventListener('abort', cancel),
+    unlink,
   }
 }
 

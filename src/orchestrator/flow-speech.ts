@@ -13,8 +13,15 @@ import { unlessAborted } from '../protocol/waiting.ts'
 import type { EventDraft } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import { plain } from '../psg/plain.ts'
-import { FlowFailure, type ModuleCall, type ModuleHandler, type ModuleOutput, type RuntimeContext } from './flow.ts'
-import { ONCE, olderRetry } from './flow-check.ts'
+import {
+  FlowFailure,
+  type ModuleCall,
+  type ModuleHandler,
+  type ModuleOutput,
+  olderRetry,
+  type RuntimeContext,
+} from './flow.ts'
+import { ONCE } from './flow-check.ts'
 import type { Said } from './flow-record.ts'
 
 export interface Speaking {

@@ -1,4 +1,4 @@
-import type { ActionExecutionLayer } from '../ael/adapter.ts'
+import type { ActionExecutionLayer, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import type { Transport } from '../bus/transport.ts'
 import type { Clock } from '../protocol/clock.ts'
@@ -68,6 +68,12 @@ export interface OlderOptions {
   readonly maxRetries?: number
   /** Every step is stored in any case; `false` is refused. */
   readonly snapshotEveryStep?: boolean
+}
+
+/** What they mean for a step, and for a module. */
+export function olderRetry(options: OlderOptions | undefined): RetryPolicy | undefined {
+  const retries = options?.maxRetries ?? 0
+  return retries === 0 ? undefined : { strategy: 'exponential', max_attempts: retries + 1, delay_ms: 1_000 }
 }
 
 /** Looks and proposes; the loop commits. */

@@ -3,10 +3,8 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { childrenOf } from './children-under-way.ts'
 import type { Decided, LiveRun } from './live.ts'
 
-/**
- * Children of which their parent has no more use are cancelled between two commits: the one that ends their action, or says that its run is ending, and
- * the one that ends the run. So whoever takes over in between finds them and cancels them again.
- */
+// Children of which their parent has no more use are cancelled between two commits: the one that ends their action, or says that its run is ending, and
+// the one that ends the run. So whoever takes over in between finds them and cancels them again.
 
 /** Has a run that would end with this tick children that must be cancelled first? Those of a completed action live on. */
 export function leavesChildren({ parents, graph }: LiveRun, { said }: Decided): boolean {

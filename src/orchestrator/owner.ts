@@ -42,7 +42,7 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
   const lease = await orUnreturned(() => store.acquire(context, holder, ttlMs))
   if (!lease) return undefined
   const lost = new AbortController()
-  setMaxListeners(0, lost.signal) // every run of the context listens to it
+  setMaxListeners(0, lost.signal) // every run of the context sleeps by it while the store is away
   let released = false
   let rouse = () => {}
   // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.

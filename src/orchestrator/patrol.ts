@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { setMaxListeners } from 'node:events'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
@@ -59,7 +58,6 @@ export function patrol(options: PatrolOptions): Patrol {
   /** By our clock. What came before the first is not known: all timers are looked at, but not by those who come and go with a few runs. */
   let lastRound = options.mine ? 0 : Number.POSITIVE_INFINITY
   const drain = new AbortController()
-  setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
   const stop = new AbortController()
   const ttlMs = options.leaseTtlMs ?? TTL_MS
   const apart = AsyncLocalStorage.snapshot()
@@ -129,7 +127,7 @@ export function patrol(options: PatrolOptions): Patrol {
 
   /** Where something runs. What others run costs nothing to who has come for a few. */
   async function* runs(): AsyncIterable<Whereabouts> {
-    if (!mine) for await (const [, where] of store.scan('running/', { passOver })) yield where as Whereabouts
+    if (!mine) for await (const [, where] of store.scan(INDEX.running(''), { passOver })) yield where as Whereabouts
     else {
       const keys = [...mine.values()].map(INDEX.running)
       if (keys.length > 0) for (const where of (await store.getMany(keys)).values()) yield where as Whereabouts

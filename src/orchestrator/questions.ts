@@ -1,5 +1,6 @@
 import { allOf } from '../protocol/each.ts'
 import { type Fields, refuseUnlessFit, text, wholeFrom } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Node } from '../psg/change.ts'
@@ -71,11 +72,9 @@ function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
     confirm: confirm.data,
     context_id: graph.id,
     ...(plan && { plan_id: plan.id, title: plan.data.title }),
-    ...(gate?.roles && { roles: gate.roles }),
+    ...given({ roles: gate?.roles }),
     needed: gate?.needed ?? 1,
     ...(approved.length > 0 && { approved_by: approved }),
-    ...(gate?.shows && { shows: gate.shows }),
-    ...(gate && { digest: gate.digest }),
-    ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
+    ...given({ shows: gate?.shows, digest: gate?.digest, expires_at: gate?.expires_at }),
   }
 }

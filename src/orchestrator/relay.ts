@@ -26,8 +26,16 @@ import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own, TTL_MS } from './owner.ts'
 import { type Bounds, type Reached, readAhead } from './relay-feed.ts'
-import { begunPosition, behind, isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
+import {
+  begunPosition,
+  behind,
+  isStill,
+  positionKey,
+  relayStream,
+  storedPosition,
+  waitingMs,
+} from './relay-position.ts'
 import { unlessSilent } from './unless-silent.ts'
 
 export interface RelayOptions {
@@ -105,8 +113,8 @@ export function relay(options: RelayOptions): Relay {
     return false
   }
 
-  /** Moves the position while batches are confirmed, and a last time at the end. */
-  const mover = (fence: number | undefined, revision: number, from: Position, onFencedOut: () => void) => {
+  /** Moves the position while batches are confirmed, until what it gives is called, and then a last time. */
+  const startMoving = (fence: number | undefined, revision: number, from: Position, onFencedOut: () => void) => {
     const stop = new AbortController()
     let moved = from
     let isDoubtful = false
@@ -133,12 +141,10 @@ export function relay(options: RelayOptions): Relay {
         await slept(clock, moveEveryMs, stop.signal)
       }
     })()
-    return {
-      async finish() {
-        stop.abort()
-        await moving
-        await tryMove()
-      },
+    return async () => {
+      stop.abort()
+      await moving
+      await tryMove()
     }
   }
 
@@ -163,7 +169,7 @@ export function relay(options: RelayOptions): Relay {
     active = true
     const ahead = readAhead(feed, bounds)
     const giveWay = pace(exclusive ? 'outside' : 'within', clock)
-    const moves = mover(fence, revision, stored, () => fencedOut.abort())
+    const finishMoving = startMoving(fence, revision, stored, () => fencedOut.abort())
     try {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
         if (!(await publish(batch.deliveries, lost, stopped))) break
@@ -180,7 +186,7 @@ export function relay(options: RelayOptions): Relay {
     } finally {
       active = false
       ahead.stop()
-      await moves.finish()
+      await finishMoving()
     }
   }
 

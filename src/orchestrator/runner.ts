@@ -1,4 +1,5 @@
 import { MplpError } from '../protocol/errors.ts'
+import { onAbort } from '../protocol/on-abort.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import { inWords } from '../protocol/thrown.ts'
 import { takeOff } from './dispatch.ts'
@@ -40,8 +41,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     if (run.owner.lost.aborted) run.abort.abort(run.owner.lost.reason)
     bell.ring()
   }
-  const signals = [options.drain, run.owner.lost]
-  for (const signal of signals) signal.addEventListener('abort', stopped)
+  const forgets = [options.drain, run.owner.lost].map((signal) => onAbort(signal, stopped))
   let departing: readonly Flight[] = []
   try {
     let first = true
@@ -76,7 +76,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     staysHere(run, departing)
     run.line?.close()
     unwatch()
-    for (const signal of signals) signal.removeEventListener('abort', stopped)
+    for (const forget of forgets) forget()
   }
 }
 

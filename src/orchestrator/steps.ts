@@ -14,7 +14,7 @@ import { seatOf } from './session.ts'
 import { setAction } from './set-action.ts'
 import { withUsage } from './usage.ts'
 
-/** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
+// What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit.
 
 export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void {
   const { step } = flight

@@ -18,7 +18,7 @@ import { busesIn, contextHasEnded, further, holdsOpen, isAsking, type Signs, unt
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn } from './named-blobs.ts'
 import { paced } from './reading-pace.ts'
-import { positionKey } from './relay-history.ts'
+import { positionKey } from './relay-position.ts'
 import { dueBlobs, sweepBlobs, takeOut } from './trim-blobs.ts'
 import type { EndedBefore } from './without-ended.ts'
 

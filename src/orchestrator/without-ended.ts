@@ -6,10 +6,18 @@ import { isGraphs } from '../psg/told.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
 import type { Source } from '../vsl/copy.ts'
-import { type Bus, busesIn, contextHasEnded, further, graphsAsking, type Signs, untoldOf } from './ended-contexts.ts'
+import {
+  busesIn,
+  contextHasEnded,
+  further,
+  graphsAsking,
+  type Signs,
+  type ToldBus,
+  untoldOf,
+} from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn, keptAside } from './named-blobs.ts'
-import { positionKey } from './relay-history.ts'
+import { positionKey } from './relay-position.ts'
 
 export interface EndedBefore {
   /** ISO time; one that is still to come means everything that has ended. A context to which anybody has written since is not left out. */
@@ -78,7 +86,7 @@ export async function withoutEnded(store: Source, options: EndedBefore): Promise
 async function ended(
   store: Source,
   { before, signal }: EndedBefore,
-  buses: readonly Bus[],
+  buses: readonly ToldBus[],
 ): Promise<Pick<WithoutEnded, 'leftOut' | 'behind'>> {
   const byGraph = new Map<string, Signs>()
   const others = new Set<string>() // streams with entries that are no graph's

@@ -2,7 +2,7 @@ import { InvalidInput, type Problem } from './errors.ts'
 import { kindOfFamily, observabilityProblems } from './events.ts'
 import { refuseUnlessFit, text } from './fields.ts'
 import { isObject, type JsonObject } from './json.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 import type { BaseEvent, EventFamily, Kind, MapEvent, ObservabilityEvent, SaEvent } from './types.ts'
 import { isValid, problems, profileProblems, validate } from './validate.ts'
 
@@ -18,12 +18,7 @@ export function eventKind(value: unknown): Kind {
     if ('source' in value) return 'base-event'
   }
   throw new InvalidInput('event', [
-    {
-      path: '',
-      rule: 'event_shape',
-      message: 'has none of event_family, sa_id, session_id, source',
-      found: shown(value),
-    },
+    problem('', 'event_shape', 'has none of event_family, sa_id, session_id, source', value),
   ])
 }
 
@@ -62,8 +57,7 @@ export function toBaseEvent(event: AnyEvent, given: { source?: string; trace_id?
 
 /** `plan_status_changed` -> `plan.status.changed`, `SAStepStarted` -> `sa.step.started`. */
 export function dotted(type: string): string {
-  if (typeof type !== 'string')
-    throw new InvalidInput('event type', [{ path: '', rule: 'type', message: 'must be text', found: shown(type) }])
+  if (typeof type !== 'string') throw new InvalidInput('event type', [problem('', 'type', 'must be text', type)])
   const words = type.match(WORD) ?? []
   return words.map((word) => word.replace(/[^A-Za-z0-9]/g, '').toLowerCase()).join('.') || 'event'
 }

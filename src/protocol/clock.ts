@@ -9,7 +9,8 @@ import {
   refuseUnlessFit,
   signal as signalField,
 } from './fields.ts'
-import { shown } from './shown.ts'
+import { uuidIn } from './json.ts'
+import { problem } from './problem.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
 export interface Clock {
@@ -113,11 +114,8 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
     now: () => now,
     random,
     uuid() {
-      const hex = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16))
-      hex[12] = '4'
-      hex[16] = '89ab'.charAt(Math.floor(random() * 4))
-      const text = hex.join('')
-      return `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12, 16)}-${text.slice(16, 20)}-${text.slice(20)}`
+      const hex = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16)).join('')
+      return uuidIn(hex, '89ab'.charAt(Math.floor(random() * 4)))
     },
     sleep(ms, signal) {
       return new Promise((resolve, reject) => {
@@ -192,9 +190,7 @@ const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 function textOf(ms: number): string {
   if (ms >= FIRST_MS && ms <= LAST_MS) return new Date(ms).toISOString().slice(0, -1)
-  throw new InvalidInput('time', [
-    { path: '', rule: 'range', message: 'is not a time of the years 0 to 9999', found: shown(ms) },
-  ])
+  throw new InvalidInput('time', [problem('', 'range', 'is not a time of the years 0 to 9999', ms)])
 }
 
 /** Back from the text. */

@@ -2,6 +2,7 @@ import { type AnyEvent, eventKind } from './base-event.ts'
 import { InvalidInput, type Problem } from './errors.ts'
 import { type Field, type Fields, refuseUnlessFit } from './fields.ts'
 import { isObject, type Json } from './json.ts'
+import { problem } from './problem.ts'
 import { shown } from './shown.ts'
 import { validate } from './validate.ts'
 
@@ -121,7 +122,7 @@ function checkedExtensions(extensions: Readonly<Record<string, string>>): Readon
 }
 
 function differing(path: string, found: unknown, expected: string): Problem[] {
-  return found === expected ? [] : [{ path, rule: 'const', message: `must be ${shown(expected)}`, found: shown(found) }]
+  return found === expected ? [] : [problem(path, 'const', `must be ${shown(expected)}`, found)]
 }
 
 const decoder = new TextDecoder()

@@ -4,7 +4,7 @@ import { object, refuseUnlessFit } from './fields.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
 import { isNameIn, type JsonObject } from './json.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 import { messageOf } from './thrown.ts'
 import type {
   EventFamily,
@@ -121,7 +121,7 @@ export const observabilityProblems = (event: unknown): readonly Problem[] =>
 
 export function stageStatus(status: PlanStatus | StepStatus, started = false): StageStatus {
   if (!isNameIn(STAGES, status)) {
-    throw new InvalidInput('status', [{ path: '', rule: 'enum', message: 'is no status', found: shown(status) }])
+    throw new InvalidInput('status', [problem('', 'enum', 'is no status', status)])
   }
   const stage = STAGES[status]
   return stage === 'cancelled' ? (started ? 'failed' : 'skipped') : stage

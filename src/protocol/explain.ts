@@ -2,8 +2,9 @@ import type { Problem } from './errors.ts'
 import { fullFormats } from './formats.ts'
 import { schemas } from './generated/schemas.ts'
 import { isObject } from './json.ts'
+import { problem } from './problem.ts'
 import type { Schema, TypeName } from './schema.ts'
-import { counted, shown, shownPath } from './shown.ts'
+import { counted, shownPath } from './shown.ts'
 import type { Kind } from './types.ts'
 
 /**
@@ -105,7 +106,7 @@ function blame(report: Report, rule: string, message: string, ...found: [] | [un
   const path = shownPath(report.path)
   const key = `${path} ${rule}`
   if (report.found.size >= report.limit || report.found.has(key)) return
-  report.found.set(key, found.length === 0 ? { path, rule, message } : { path, rule, message, found: shown(found[0]) })
+  report.found.set(key, problem(path, rule, message, ...found))
 }
 
 const ARTICLED: Readonly<Record<TypeName, string>> = {

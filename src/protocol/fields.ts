@@ -1,5 +1,6 @@
 import { InvalidInput, type Problem } from './errors.ts'
 import { isObject, isPlain } from './json.ts'
+import { problem } from './problem.ts'
 import { shown } from './shown.ts'
 
 /** What a member must be. */
@@ -130,7 +131,7 @@ const MOST_PROBLEMS = 100
 
 /** What is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
-  const refused = ({ says }: Field) => [{ path: at, rule: 'type', message: `must be ${says}`, found: shown(value) }]
+  const refused = ({ says }: Field) => [problem(at, 'type', `must be ${says}`, value)]
   if (!isObject(value)) return refused(object)
   if (fields['*'] && !members.fits(value)) return refused(members)
   const problems: Problem[] = []

@@ -13,6 +13,7 @@ import {
 import { isNameIn, isObject } from './json.ts'
 import type { EventComplaint } from './map-rules.ts'
 import { eachPlace, type Path, parsePath } from './paths.ts'
+import { problem } from './problem.ts'
 import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
 import { shown, shownPath } from './shown.ts'
 import type { ModuleName } from './types.ts'
@@ -86,14 +87,8 @@ export function checkInvariants(
 ): readonly Breach[] {
   const problems: Problem[] = []
   if (!Array.isArray(invariants) || !invariants.every(isObject))
-    problems.push({
-      path: 'invariants',
-      rule: 'type',
-      message: 'must be a list of invariants',
-      found: shown(invariants),
-    })
-  if (!isObject(subjects))
-    problems.push({ path: 'subjects', rule: 'type', message: 'must be an object', found: shown(subjects) })
+    problems.push(problem('invariants', 'type', 'must be a list of invariants', invariants))
+  if (!isObject(subjects)) problems.push(problem('subjects', 'type', 'must be an object', subjects))
   problems.push(...problemsIn(options, OPTIONS, ''))
   if (problems.length > 0) throw new InvalidInput('what to check', problems)
   const breaches = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)

@@ -1,6 +1,6 @@
 import { types } from 'node:util'
 import { InvalidInput } from './errors.ts'
-import { isPlain, type Json, recordFor } from './json.ts'
+import { isPlain, type Json, recordFor, setMember } from './json.ts'
 import { endless, MOST_LEVELS, type Way } from './levels.ts'
 import { shownPath } from './shown.ts'
 
@@ -66,9 +66,7 @@ function copiedObject(object: object, way: Way): Json {
     way.push(name)
     const kept = copied((object as { [name: string]: unknown })[name], way)
     way.pop()
-    if (kept === undefined) continue
-    if (name !== '__proto__') copy[name] = kept
-    else Object.defineProperty(copy, name, { value: kept, enumerable: true, configurable: true, writable: true })
+    if (kept !== undefined) setMember(copy, name, kept)
   }
   return copy
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 
 /** Any value that survives a trip through JSON text. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
@@ -148,9 +148,7 @@ export function roughBytes(value: Json): number {
 /** Throws InvalidInput for what is neither text nor bytes. */
 export function digestOf(bytes: string | Uint8Array): Digest {
   if (typeof bytes === 'string' || bytes instanceof Uint8Array) return `sha256:${hash('sha256', bytes, 'hex')}`
-  throw new InvalidInput('content', [
-    { path: '', rule: 'type', message: 'is neither text nor bytes', found: shown(bytes) },
-  ])
+  throw new InvalidInput('content', [problem('', 'type', 'is neither text nor bytes', bytes)])
 }
 
 /** The digest of what a value says, whatever the order of its keys. */
@@ -158,8 +156,10 @@ export const digestOfJson = (value: Json): Digest => digestOf(canonical(value))
 
 /** A UUID v4 made of a text: the same for the same text, for what two makers must name alike. Throws InvalidInput for what is no text. */
 export function uuidOf(text: string): string {
-  if (typeof text !== 'string')
-    throw new InvalidInput('uuid', [{ path: '', rule: 'type', message: 'is made of a text', found: shown(text) }])
-  const hex = hash('sha256', text, 'hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  if (typeof text !== 'string') throw new InvalidInput('uuid', [problem('', 'type', 'is made of a text', text)])
+  return uuidIn(hash('sha256', text, 'hex'), '8')
 }
+
+/** A UUID v4 of these hex digits; `variant` is the one that begins its fourth part. */
+export const uuidIn = (hex: string, variant: string): string =>
+  `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`

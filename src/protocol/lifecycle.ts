@@ -1,6 +1,6 @@
 import { InvalidInput } from './errors.ts'
 import { isNameIn } from './json.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 import type {
   CollabStatus,
   Confirm,
@@ -177,4 +177,4 @@ function known<K extends LifecycleKind>(kind: K, status: Statuses[K]): Statuses[
 }
 
 const refused = (subject: string, message: string, found: unknown): InvalidInput =>
-  new InvalidInput(subject, [{ path: '', rule: 'enum', message, found: shown(found) }])
+  new InvalidInput(subject, [problem('', 'enum', message, found)])

@@ -1,6 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Refused } from './errors.ts'
+import { isMissing } from './missing-file.ts'
 
 /**
  * Makes a folder and those on the way to it; the outermost that was not there, if any. Throws what the file system says. Node's own way says ENOENT for
@@ -11,7 +12,8 @@ export function makeFolder(path: string): string | undefined {
     mkdirSync(path)
     return path
   } catch (error) {
-    if (!isMissing(error)) return isFolder(path) ? undefined : raise(error)
+    if (isFolder(path)) return undefined
+    if (!isMissing(error)) throw error
   }
   const above = dirname(path)
   const first = makeFolder(above)
@@ -32,11 +34,5 @@ function isFolder(path: string): boolean {
   }
 }
 
-const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
-
 const takesNone = (path: string, cause: unknown): Refused =>
   new Refused(`no folder can be made in ${path}`, 'name one on a file system that takes new folders', { cause })
-
-function raise(error: unknown): never {
-  throw error
-}

@@ -1,3 +1,4 @@
+import { append } from './append.ts'
 import { isObject } from './json.ts'
 
 /** Where in a list of events a rule of the MAP profile is broken, and how. */
@@ -18,8 +19,7 @@ export function unfinishedTurns(events: readonly unknown[]): EventComplaint[] {
     const turn = turnOf(event)
     if (event.event_type === 'MAPTurnDispatched') {
       open.add(index)
-      waiting.set(turn, waiting.get(turn) ?? [])
-      waiting.get(turn)?.push(index)
+      append(waiting, turn, index)
     } else if (event.event_type === 'MAPTurnCompleted') {
       open.delete(waiting.get(turn)?.pop() ?? -1)
     }

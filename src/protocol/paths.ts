@@ -1,6 +1,6 @@
 import { InvalidInput } from './errors.ts'
 import { isObject, type Json } from './json.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 
 /** One step of a path: a property, a place in an array, or every place of it. */
 export type PathStep = string | number | typeof EVERY
@@ -67,6 +67,4 @@ function taken(value: unknown, step: string | number): unknown {
 }
 
 const badPath = (text: string): InvalidInput =>
-  new InvalidInput('path', [
-    { path: '', rule: 'path_grammar', message: 'is not a path: names, dots, [n] and [*]', found: shown(text) },
-  ])
+  new InvalidInput('path', [problem('', 'path_grammar', 'is not a path: names, dots, [n] and [*]', text)])

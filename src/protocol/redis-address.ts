@@ -33,6 +33,15 @@ export function redisAddress(url: string, of: 'store' | 'bus'): RedisAddress {
 /** No name ends in a number. Asking node:net would load it wherever the URL of a store is looked at, which takes longer than opening most of them. */
 const IS_ADDRESS = /^[\d.]+$|:/
 
+/** A server in messages; no credentials. `path` is that of a socket. */
+export const redisAt = ({ path, host = 'localhost', port = 6379 }: Reached): string =>
+  `Redis at ${path ?? `${host}:${port}`}`
+interface Reached {
+  readonly path?: string | undefined
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+}
+
 /** A server that does not have a database leaves the connection at its first one, and the client tells nobody. */
 export const noDatabase = (what: string, db: number | undefined, cause: unknown): Refused =>
   new Refused(

@@ -1,7 +1,8 @@
 import { InvalidInput } from './errors.ts'
 import type { Json } from './json.ts'
 import { isSingle, parsePath, type SinglePath, valueAt } from './paths.ts'
-import { shown, shownPath } from './shown.ts'
+import { problem } from './problem.ts'
+import { shownPath } from './shown.ts'
 
 /** One rule of the invariant language. */
 export type Rule =
@@ -141,11 +142,6 @@ function topLevelComma(text: string): number {
 }
 
 function unknownRule(text: string, cause?: unknown): InvalidInput {
-  const problem = {
-    path: '',
-    rule: 'rule_grammar',
-    message: 'is not a rule of the invariant language',
-    found: shown(text),
-  }
-  return new InvalidInput('rule', [problem], cause === undefined ? undefined : { cause })
+  const problems = [problem('', 'rule_grammar', 'is not a rule of the invariant language', text)]
+  return new InvalidInput('rule', problems, cause === undefined ? undefined : { cause })
 }

@@ -2,7 +2,7 @@ import { InvalidInput, type Problem } from './errors.ts'
 import { explain } from './explain.ts'
 import { validators } from './generated/validators.ts'
 import { isNameIn } from './json.ts'
-import { shown } from './shown.ts'
+import { problem } from './problem.ts'
 import type { Kind, MapEvent, ProtocolTypes, SaEvent } from './types.ts'
 import { under } from './under.ts'
 
@@ -62,9 +62,7 @@ const MOST_PROBLEMS = 100
 
 function validatorOf(kind: Kind): (value: unknown) => boolean {
   if (isNameIn(validators, kind)) return validators[kind]
-  throw new InvalidInput('kind', [
-    { path: '', rule: 'enum', message: 'is not a kind that can be validated', found: shown(kind) },
-  ])
+  throw new InvalidInput('kind', [problem('', 'enum', 'is not a kind that can be validated', kind)])
 }
 
 function refusals(kind: Kind, value: unknown): readonly Problem[] {

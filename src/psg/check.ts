@@ -1,7 +1,7 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Write } from '../vsl/backend.ts'
 import { checkName } from '../vsl/check-input.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind, Stored } from './change.ts'
@@ -124,10 +124,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
 function runOf(proposal: Proposal): { readonly plan_id: string; readonly trace_id: string } {
   const { run } = proposal.options
   const found = run === undefined ? undefined : proposal.after('run', run)
-  if (!found)
-    throw new InvalidInput('commit', [
-      { path: 'run', rule: 'reference', message: 'is no run of this graph', found: shown(run) },
-    ])
+  if (!found) throw new InvalidInput('commit', [problem('run', 'reference', 'is no run of this graph', run)])
   const { plan_id, trace_id } = found.data
   return { plan_id, trace_id }
 }

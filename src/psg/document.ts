@@ -1,7 +1,7 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { type Fields, oneOf, refuseUnlessFit } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { ProtocolTypes } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
 import type { AnyNode, Change, Kind, Node } from './change.ts'
@@ -143,7 +143,5 @@ function segmentOf({ id, data }: Node<'segment'>, state: GraphState): JsonObject
 
 function refuseUnlessDocument(kind: unknown): void {
   if ((DOCUMENT_KINDS as readonly unknown[]).includes(kind)) return
-  throw new InvalidInput('kind', [
-    { path: '', rule: 'enum', message: 'is not one of the ten protocol objects', found: shown(kind) },
-  ])
+  throw new InvalidInput('kind', [problem('', 'enum', 'is not one of the ten protocol objects', kind)])
 }

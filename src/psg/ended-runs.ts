@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node, Parent, Run } from './change.ts'
 import { endIn, endOf, INDEX, idIn } from './indexes.ts'
@@ -55,9 +55,7 @@ async function rowOf(project: Project, run: string): Promise<string> {
   if (isPlace(run)) return `${ROWS}${run}`
   const row = endOf((await find(project, run))?.run)
   if (row !== undefined) return row
-  throw new InvalidInput('query', [
-    { path: 'after', rule: 'ended', message: 'must be the id of a run that has ended', found: shown(run) },
-  ])
+  throw new InvalidInput('query', [problem('after', 'ended', 'must be the id of a run that has ended', run)])
 }
 
 interface Found {

@@ -301,22 +301,8 @@ export class ProjectGraph {
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
   async #draft(decide: () => Changes, options: CommitOptions): Promise<Draft | undefined> {
     const copy = this.#copy
-    let changes: Changes
-    let decided: number
-    let setBacks: number
     if (options.fence === undefined) await copy.setBackIfLongTrimmed()
-    do {
-      if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
-      decided = copy.revision
-      setBacks = this.#setBacks
-      changes = decide()
-      if (copy.isGone && !changes.some((change) => change.kind === 'node_add' && change.node === 'context'))
-        throw new NotFound('context', this.id)
-      const names = named(changes)
-      if (!copy.holds(names)) await copy.bring(names)
-      const groups = groupsIn(changes)
-      if (!copy.holdsGroups(groups)) await copy.load(groups)
-    } while (copy.revision !== decided || this.#setBacks !== setBacks) // what others have written came in with what was loaded
+    const changes = await this.#decided(decide, options.reads)
     const stamped = copy.stamped ?? (await copy.readStamp())
     const due = copy.trail.accepts(changes) ? undefined : await copy.trailing()
     try {
@@ -326,6 +312,23 @@ export class ProjectGraph {
     } catch (error) {
       if (!(error instanceof RuleViolation) || !(await this.#hasNews(error))) throw error
       return undefined
+    }
+  }
+
+  /** What is wanted, with all that it names in memory; decided anew when what others have written came in with that. */
+  async #decided(decide: () => Changes, reads: Names | undefined): Promise<Changes> {
+    const copy = this.#copy
+    for (;;) {
+      if (reads && !copy.holds(reads)) await copy.bring(reads)
+      const { revision, setBacks } = this
+      const changes = decide()
+      if (copy.isGone && !changes.some((change) => change.kind === 'node_add' && change.node === 'context'))
+        throw new NotFound('context', this.id)
+      const names = named(changes)
+      if (!copy.holds(names)) await copy.bring(names)
+      const groups = groupsIn(changes)
+      if (!copy.holdsGroups(groups)) await copy.load(groups)
+      if (this.revision === revision && this.setBacks === setBacks) return changes
     }
   }
 

@@ -1,7 +1,7 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { type Field, having, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { EntryBody, Kind, Stored } from './change.ts'
 import { isFieldChange, storedAfter } from './field-change.ts'
@@ -161,9 +161,7 @@ const contentOf = (stored: Stored | undefined): JsonObject | undefined => (store
 
 function refuseUnlessRevision(revision: number): void {
   if (Number.isSafeInteger(revision) && revision >= 0) return
-  throw new InvalidInput('revision', [
-    { path: '', rule: 'revision', message: 'is not a whole number of 0 or more', found: shown(revision) },
-  ])
+  throw new InvalidInput('revision', [problem('', 'revision', 'is not a whole number of 0 or more', revision)])
 }
 
 const unknownRevision = ({ id }: Journal, revision: number, last: number): InvalidInput =>

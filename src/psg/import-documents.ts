@@ -1,6 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Change, Commit, CommitOptions } from './change.ts'
 import { type DocumentKind, takeApart } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
@@ -73,4 +73,4 @@ async function contextOf(
 }
 
 const notImportable = (path: string, rule: string, message: string, found: unknown): InvalidInput =>
-  new InvalidInput('documents', [{ path, rule, message, found: shown(found) }])
+  new InvalidInput('documents', [problem(path, rule, message, found)])

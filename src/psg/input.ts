@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { anything, type Field, type Fields, refuseUnlessFit, uuid } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { problem } from '../protocol/problem.ts'
+import { type Blame, blaming, problem } from '../protocol/problem.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { MOST_LEVELS_KEPT, plain } from './plain.ts'
@@ -11,7 +11,8 @@ import { RunEvent } from './run-event.ts'
 export function takeIn(changes: unknown): Changes {
   const problems: Problem[] = []
   if (!Array.isArray(changes)) throw new InvalidInput('commit', [problem('changes', 'type', 'is not a list', changes)])
-  for (let i = 0; i < changes.length; i++) problemsOf(changes[i], `changes[${i}]`, problems)
+  const blame = blaming(problems)
+  for (let i = 0; i < changes.length; i++) blameMisfits(changes[i], `changes[${i}]`, blame)
   if (problems.length > 0) throw new InvalidInput('commit', problems)
   return (changes as Change[]).map(copied)
 }
@@ -21,22 +22,22 @@ export function checkOptions(options: CommitOptions): void {
   if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
   const { actor, reason, fence, module, run, termination, events, reads } = options
   const problems: Problem[] = []
-  if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
-  if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
-  if (fence !== undefined && !isCount(fence)) problems.push(problem('fence', 'token', 'is not a token', fence))
-  if (module !== undefined && !isText(module)) problems.push(problem('module', 'text', 'names no module', module))
-  if (run !== undefined && !isText(run)) problems.push(problem('run', 'text', 'names no run', run))
-  if (termination !== undefined && !isText(termination))
-    problems.push(problem('termination', 'text', 'gives no reason', termination))
-  if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
+  const blame = blaming(problems)
+  if (!isText(actor)) blame('actor', 'text', 'does not name anybody', actor)
+  if (typeof reason !== 'string') blame('reason', 'text', 'is not a text', reason)
+  if (fence !== undefined && !isCount(fence)) blame('fence', 'token', 'is not a token', fence)
+  if (module !== undefined && !isText(module)) blame('module', 'text', 'names no module', module)
+  if (run !== undefined && !isText(run)) blame('run', 'text', 'names no run', run)
+  if (termination !== undefined && !isText(termination)) blame('termination', 'text', 'gives no reason', termination)
+  if (events !== undefined && !Array.isArray(events)) blame('events', 'type', 'are not a list', events)
   else
     for (const [i, given] of (events ?? []).entries())
-      if (!(given instanceof RunEvent)) draftProblems(given, `events[${i}]`, problems)
+      if (!(given instanceof RunEvent)) blameMisfitDraft(given, `events[${i}]`, blame)
   if (
     reads !== undefined &&
     !(Array.isArray(reads) && reads.every((name) => Array.isArray(name) && isKindName(name[0]) && isText(name[1])))
   )
-    problems.push(problem('reads', 'name', 'are not kinds with ids', reads))
+    blame('reads', 'name', 'are not kinds with ids', reads)
   if (problems.length > 0) throw new InvalidInput('commit', problems)
 }
 
@@ -51,14 +52,13 @@ const COMMIT: { readonly [O in keyof Required<CommitOptions>]: Field } = {
 }
 
 /** What an event says is checked with the changes; its id and its plan stand beside it, and everybody who is told it relies on them. */
-function draftProblems(given: unknown, path: string, problems: Problem[]): void {
+function blameMisfitDraft(given: unknown, path: string, blame: Blame): void {
   if (!isObject(given) || !isObject(given.event) || !isText(given.event.event_type))
-    return void problems.push(problem(path, 'event', 'is not an event with an event_type', given))
+    return blame(path, 'event', 'is not an event with an event_type', given)
   const { event_id, plan_id } = given
   if (event_id !== undefined && !uuid.fits(event_id))
-    problems.push(problem(`${path}.event_id`, 'pattern', `must be ${uuid.says}`, event_id))
-  if (plan_id !== undefined && !isText(plan_id))
-    problems.push(problem(`${path}.plan_id`, 'text', 'names no plan', plan_id))
+    blame(`${path}.event_id`, 'pattern', `must be ${uuid.says}`, event_id)
+  if (plan_id !== undefined && !isText(plan_id)) blame(`${path}.plan_id`, 'text', 'names no plan', plan_id)
 }
 
 /** A caller's events as copies. */
@@ -68,8 +68,9 @@ export const takeInEvents = (events: CommitOptions['events'] = []): NonNullable<
 /** Throws InvalidInput unless there is such a kind of node, and the id could be one's. */
 export function checkName(kind: unknown, id: unknown): void {
   const problems: Problem[] = []
-  if (!isKindName(kind)) problems.push(problem('kind', 'enum', 'is not a kind of node', kind))
-  if (!isText(id)) problems.push(problem('id', 'text', 'is not an id', id))
+  const blame = blaming(problems)
+  if (!isKindName(kind)) blame('kind', 'enum', 'is not a kind of node', kind)
+  if (!isText(id)) blame('id', 'text', 'is not an id', id)
   if (problems.length > 0) throw new InvalidInput('node', problems)
 }
 
@@ -84,8 +85,9 @@ export function checkNames(names: unknown): void {
 export function checkReading(names: unknown, look: unknown, groups: unknown): void {
   checkNames(names)
   const problems: Problem[] = []
-  if (typeof look !== 'function') problems.push(problem('look', 'type', 'is not a function', look))
-  if (!Array.isArray(groups)) problems.push(problem('groups', 'type', 'are not a list', groups))
+  const blame = blaming(problems)
+  if (typeof look !== 'function') blame('look', 'type', 'is not a function', look)
+  if (!Array.isArray(groups)) blame('groups', 'type', 'are not a list', groups)
   if (problems.length > 0) throw new InvalidInput('reading', problems)
   for (const group of groups as readonly unknown[]) checkSegment('group', group)
 }
@@ -105,47 +107,42 @@ export const isSegment = (name: unknown): boolean => isText(name) && !name.inclu
 
 export const isKindName = (kind: unknown): kind is Kind => typeof kind === 'string' && Object.hasOwn(KINDS, kind)
 
-function problemsOf(change: unknown, path: string, problems: Problem[]): void {
-  if (!isObject(change)) return void problems.push(problem(path, 'type', 'is not a change', change))
+function blameMisfits(change: unknown, path: string, blame: Blame): void {
+  if (!isObject(change)) return blame(path, 'type', 'is not a change', change)
   switch (change.kind) {
     case 'edge_add':
     case 'edge_delete':
-      needText(change, 'from', path, problems)
-      needText(change, 'to', path, problems)
+      needText(change, 'from', path, blame)
+      needText(change, 'to', path, blame)
       return
     case 'node_add':
     case 'node_update':
     case 'node_delete':
-      if (!isKindName(change.node)) problems.push(problem(`${path}.node`, 'enum', 'is not a kind of node', change.node))
-      needText(change, 'id', path, problems)
+      if (!isKindName(change.node)) blame(`${path}.node`, 'enum', 'is not a kind of node', change.node)
+      needText(change, 'id', path, blame)
       break
     default:
-      return void problems.push(problem(`${path}.kind`, 'enum', 'is not a kind of change', change.kind))
+      return blame(`${path}.kind`, 'enum', 'is not a kind of change', change.kind)
   }
   if (change.kind === 'node_update') {
-    if (!isObject(change.set)) problems.push(problem(`${path}.set`, 'type', 'is not an object', change.set))
+    if (!isObject(change.set)) blame(`${path}.set`, 'type', 'is not an object', change.set)
     if (change.retired !== undefined && typeof change.retired !== 'boolean')
-      problems.push(problem(`${path}.retired`, 'type', 'is neither true nor false', change.retired))
+      blame(`${path}.retired`, 'type', 'is neither true nor false', change.retired)
   } else if (change.kind === 'node_add') {
-    if (!isObject(change.data)) problems.push(problem(`${path}.data`, 'type', 'is not an object', change.data))
-    if (change.owner !== undefined) needText(change, 'owner', path, problems)
+    if (!isObject(change.data)) blame(`${path}.data`, 'type', 'is not an object', change.data)
+    if (change.owner !== undefined) needText(change, 'owner', path, blame)
     if (change.at !== undefined && !isCount(change.at))
-      problems.push(problem(`${path}.at`, 'count', 'is not a whole number of 0 or more', change.at))
+      blame(`${path}.at`, 'count', 'is not a whole number of 0 or more', change.at)
     for (const mark of ['imported', 'revived'])
       if (change[mark] !== undefined && change[mark] !== true)
-        problems.push(problem(`${path}.${mark}`, 'const', 'is neither true nor absent', change[mark]))
+        blame(`${path}.${mark}`, 'const', 'is neither true nor absent', change[mark])
     if (change.group !== undefined && !isSegment(change.group))
-      problems.push(problem(`${path}.group`, 'name', 'is not a name without a slash', change.group))
+      blame(`${path}.group`, 'name', 'is not a name without a slash', change.group)
   }
 }
 
-function needText(
-  change: { readonly [field: string]: unknown },
-  field: string,
-  path: string,
-  problems: Problem[],
-): void {
-  if (!isText(change[field])) problems.push(problem(`${path}.${field}`, 'text', 'is not an id', change[field]))
+function needText(change: { readonly [field: string]: unknown }, field: string, path: string, blame: Blame): void {
+  if (!isText(change[field])) blame(`${path}.${field}`, 'text', 'is not an id', change[field])
 }
 
 /** Of each kind of change all copies are of one make, with members that were not given as well: they are looked at again and again. */

@@ -3,8 +3,7 @@ import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, type Problem, RuleViolation } from '../protocol/errors.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import { confirmMayMove, isTerminal } from '../protocol/lifecycle.ts'
-import { blaming } from '../protocol/problem.ts'
-import { shown } from '../protocol/shown.ts'
+import { blaming, problem } from '../protocol/problem.ts'
 import type { ConfirmStatus, Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
@@ -184,8 +183,7 @@ function refuseUnlessDecidable(options: Proposing): void {
 
 function refuseUnlessReachable(needed: number, roles: readonly string[] | undefined): void {
   if (isReachable(needed, roles)) return
-  const message = 'cannot be reached with these roles'
-  throw new InvalidInput('proposal', [{ path: 'needed', rule: 'reachable', message, found: shown(needed) }])
+  throw new InvalidInput('proposal', [problem('needed', 'reachable', 'cannot be reached with these roles', needed)])
 }
 
 function refuseUnlessDecision(deciding: Deciding, current: Digest | undefined): void {

@@ -80,13 +80,10 @@ export function byPlace(a: AnyNode, b: AnyNode): number {
 }
 const LAST = Number.MAX_SAFE_INTEGER
 
-/** One reference of a node: its edge, where it points, and from which field. */
-export interface Reference {
-  readonly edge: string
+/** What a node refers to. */
+interface Reference {
   readonly kind: Kind
   readonly id: string
-  /** Empty for the owner of a part, whose edge runs the other way. */
-  readonly path: string
   /** May name something that is not there. */
   readonly soft: boolean
 }
@@ -119,9 +116,7 @@ export function eachReference(node: AnyNode, visit: (ref: RefFacts, kind: Kind, 
 /** What a node refers to, each target once. Edges are these and nothing else. */
 export function referencesOf(node: AnyNode): readonly Reference[] {
   const found: Reference[] = []
-  eachReference(node, ({ edge, field, soft }, kind, id, at) => {
-    found.push({ edge, kind, id, path: at < 0 ? field : `${field}[${at}]`, soft: soft?.(node) ?? false })
-  })
+  eachReference(node, ({ soft }, kind, id) => void found.push({ kind, id, soft: soft?.(node) ?? false }))
   return found
 }
 

@@ -1,6 +1,6 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { anything, having, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
 import type { Changes, CommitOptions } from './change.ts'
 import { takeApart } from './document.ts'
@@ -99,9 +99,7 @@ function movesTo(graph: ProjectGraph, id: string, status: PlanStatus, { actor, p
       return endPlan(graph, id, status)
     default:
       status satisfies never
-      throw new InvalidInput('plan', [
-        { path: 'status', rule: 'enum', message: 'is not a status of a plan', found: shown(status) },
-      ])
+      throw new InvalidInput('plan', [problem('status', 'enum', 'is not a status of a plan', status)])
   }
 }
 

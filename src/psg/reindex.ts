@@ -1,3 +1,4 @@
+import { inParts } from '../protocol/each.ts'
 import { RevisionConflict } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
@@ -24,8 +25,7 @@ export async function reindexGraph(store: Backend, graph: string, rows: IndexRow
     if (findings.length > 0 || known.length === 0)
       return { mended: [], findings: [...findings, ...faults.filter(({ isOld }) => !isOld).map(findingOf)] }
     try {
-      for (let at = 0; at < known.length; at += AT_ONCE) {
-        const some = known.slice(at, at + AT_ONCE)
+      for (const some of inParts(known, AT_ONCE)) {
         const puts = some.flatMap(([key, row]) => (row ? [[key, row] as const] : []))
         const deletes = some.flatMap(([key, row]) => (row ? [] : [key]))
         await store.commit({ stream: graph, expected: revision, inserts: [], puts, deletes })

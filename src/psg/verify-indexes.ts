@@ -1,3 +1,4 @@
+import { inParts } from '../protocol/each.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
@@ -106,8 +107,8 @@ export async function strayFaults(store: Backend, keys: readonly string[]): Prom
 /** As they are now: the list of keys may be older. */
 async function valuesAt(store: Backend, keys: ReadonlySet<string>): Promise<ReadonlyMap<string, Json>> {
   const there = new Map<string, Json>()
-  const left = [...keys]
-  while (left.length > 0) for (const [key, value] of await store.getMany(left.splice(-AT_ONCE))) there.set(key, value)
+  for (const some of inParts([...keys], AT_ONCE))
+    for (const [key, value] of await store.getMany(some)) there.set(key, value)
   return there
 }
 const AT_ONCE = 1000

@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
 import { checkNames } from './input.ts'
 import { KINDS } from './kinds.ts'
@@ -98,9 +98,7 @@ function walk(
   next: (id: string) => Iterable<string>,
 ): readonly Node<'step'>[] {
   if (typeof depth !== 'number' || Number.isNaN(depth) || depth < 0)
-    throw new InvalidInput('walk', [
-      { path: 'depth', rule: 'minimum', message: 'must be a number of 0 or more', found: shown(depth) },
-    ])
+    throw new InvalidInput('walk', [problem('depth', 'minimum', 'must be a number of 0 or more', depth)])
   const seen = new Set([start])
   const found: string[] = []
   let level = [start]

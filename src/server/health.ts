@@ -3,6 +3,7 @@ import { systemClock } from '../protocol/clock.ts'
 import { Refused, Unavailable } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
 import { atMost } from '../protocol/waiting.ts'
+import { INDEX } from '../psg/indexes.ts'
 import type { Counters } from './counters.ts'
 import type { Route } from './route.ts'
 
@@ -28,8 +29,8 @@ export function healthRoutes({ store, checkWriting, behindMs }: ComposedRuntime,
   const measured = async () => {
     await answers()
     return {
-      mplp_runs_running: ['Runs that go on.', ['', await count('running/')]],
-      mplp_confirms_waiting: ['Questions that wait for a person.', ['', await count('waiting/')]],
+      mplp_runs_running: ['Runs that go on.', ['', await count(INDEX.running(''))]],
+      mplp_confirms_waiting: ['Questions that wait for a person.', ['', await count(INDEX.waiting(''))]],
       mplp_bus_behind_seconds: [
         'How long the oldest commit that a bus does not have yet has been waiting.',
         ...[...(await behindMs())].map(([bus, ms]) => [`bus="${bus}"`, ms / 1000] as const),

@@ -4,8 +4,23 @@ import { VERSION } from '../protocol/version.ts'
 import { isNeeded } from './check-request.ts'
 import type { Route } from './route.ts'
 
+/** The route that tells of all the others, and of itself once it is among them. */
+export function describing(routes: readonly Route[]): Route {
+  let described: string | undefined
+  return {
+    method: 'GET',
+    path: '/openapi.json',
+    says: 'This interface as OpenAPI 3.1.',
+    async handle(_, reply) {
+      described ??= JSON.stringify(openApi(routes)) // it is long, and anybody may ask for it
+      reply.type('application/json')
+      return described
+    },
+  }
+}
+
 /** OpenAPI 3.1, written from the routes that are served and the schemas that are enforced. */
-export function openApi(routes: readonly Route[]): JsonObject {
+function openApi(routes: readonly Route[]): JsonObject {
   const paths: { [path: string]: { [method: string]: JsonObject } } = {}
   for (const route of routes) {
     const path = route.path.replaceAll(/:(\w+)/g, '{$1}')

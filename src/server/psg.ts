@@ -1,6 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { statusesOf } from '../protocol/lifecycle.ts'
 import { unlessNotFound } from '../protocol/unless-not-found.ts'
+import { INDEX } from '../psg/indexes.ts'
 import { pathsOf } from '../psg/paths.ts'
 import { caughtUp } from '../psg/project.ts'
 import { findNamed, shownAs, type ToldReason, whyOf } from './find.ts'
@@ -25,7 +26,7 @@ export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
       async handle({ query }) {
         const limit = limitOf(query, MOST_CONTEXTS)
         const contexts: string[] = []
-        const prefix = 'id/context/'
+        const prefix = INDEX.id('context', '')
         const { after } = behind(query)
         const from = { limit, ...(after !== undefined && { after: `${prefix}${after}` }) }
         for await (const [key] of store.scan(prefix, from)) contexts.push(key.slice(prefix.length))

@@ -4,7 +4,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
 import { Closed, NotFound, Refused } from '../protocol/errors.ts'
 import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
-import { reporter } from '../protocol/reporter.ts'
+import { type Report, reporter } from '../protocol/reporter.ts'
 import { bodyOf, checkQuery } from './check-request.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
@@ -16,7 +16,7 @@ import { healthRoutes, unfit } from './health.ts'
 import { integrationRoutes } from './integration.ts'
 import { hasHead, methodsAt, noMethod } from './methods.ts'
 import { notHttp } from './not-http.ts'
-import { openApi } from './openapi.ts'
+import { describing } from './openapi.ts'
 import { unlessOwn } from './own-port.ts'
 import { type ProblemDocument, problemOf, problemOfRequest } from './problem.ts'
 import { psgRoutes } from './psg.ts'
@@ -62,26 +62,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const { host, port, body_limit_bytes, door } = settleOptions(server)
   const stop = new AbortController()
   const counted = counters()
-  let isFull = false
-  const answered: Answered = (error, problem, reply) => {
-    // Of a store that is away the runtime tells once; here it would be with every request. One that can be read and takes no more it meets only in a run.
-    const isNews = problem.code === 'unavailable' && changes(reply.request) && !isFull
-    if (isNews) isFull = true
-    if (problem.status === 500 || isNews) onError(error)
-    if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
-    return problemTo(reply, problem)
-  }
-  /** What was refused because the store takes nothing is no matter of who asked. */
-  const blamed = async (error: unknown): Promise<unknown> => {
-    if (!(error instanceof Refused)) return error
-    return runtime
-      .checkWriting()
-      .catch(unfit)
-      .then(
-        () => error,
-        (why) => why,
-      )
-  }
+  const { answered, blamed, landed } = failuresIn(runtime, onError)
   const { default: fastify } = await import('fastify')
   const app = fastify({
     bodyLimit: body_limit_bytes,
@@ -112,30 +93,16 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     ...eventRoutes(runtime, { signal: stop.signal, onError }),
     ...healthRoutes(runtime, counted),
   ]
-  let described: string | undefined
-  const document: Route = {
-    method: 'GET',
-    path: '/openapi.json',
-    says: 'This interface as OpenAPI 3.1.',
-    async handle(_, reply) {
-      described ??= JSON.stringify(openApi([...routes, document])) // it is long, and anybody may ask for it
-      reply.type('application/json')
-      return described
-    },
-  }
-  const answers: string[] = []
-  app.addHook('onRoute', ({ method, url }) => {
-    if (method !== 'HEAD') answers.push(`${String(method)} ${url}`)
-  })
+  routes.push(describing(routes))
   app.addHook('onResponse', async (request, reply) => {
     counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode)
-    if (changes(request) && reply.statusCode < 400) isFull = false
+    if (changes(request) && reply.statusCode < 400) landed()
   })
   app.addHook('onSend', async (_, reply) => {
     if (stop.signal.aborted) reply.header('connection', 'close') // or closing would wait until the client has had enough
   })
   app.setErrorHandler((error, _, reply) => answered(error, problemOfRequest(error), reply))
-  const methods = methodsAt([...routes, document])
+  const methods = methodsAt(routes)
   app.setNotFoundHandler((request, reply) => {
     door(request.headers, undefined)
     const allowed = methods(request.url)
@@ -143,7 +110,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     reply.header('allow', allowed.join(', '))
     throw noMethod(request, allowed)
   })
-  for (const route of [...routes, document]) register(app, route, { door, answered, blamed })
+  for (const route of routes) register(app, route, { door, answered, blamed })
 
   await app.ready()
   const sockets = await openSockets(runtime, app.server, { path: '/events', door, graceMs, onError })
@@ -162,7 +129,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   let closing: Promise<void> | undefined
   return {
     url: `http://${authority(host, app.server)}`,
-    routes: answers,
+    routes: routes.map(({ method, path }) => `${method} ${path}`),
     close() {
       stop.abort()
       closing ??= closed()
@@ -176,13 +143,44 @@ const changes = ({ method }: FastifyRequest): boolean => method !== 'GET' && met
 const problemTo = (reply: FastifyReply, problem: ProblemDocument): FastifyReply =>
   reply.code(problem.status).type('application/problem+json').send(problem)
 
-type Answered = (error: unknown, problem: ProblemDocument, reply: FastifyReply) => FastifyReply
+/** What went wrong is answered, and told here where it is no matter of who asked. */
+interface Failures {
+  answered(error: unknown, problem: ProblemDocument, reply: FastifyReply): FastifyReply
+  /** The error that is to blame: what was refused because the store takes nothing is no matter of who asked. */
+  blamed(error: unknown): Promise<unknown>
+  /** Something was written. */
+  landed(): void
+}
+
+function failuresIn(runtime: ComposedRuntime, onError: Report): Failures {
+  let isFull = false
+  return {
+    answered(error, problem, reply) {
+      // Of a store that is away the runtime tells once; here it would be with every request. One that can be read and takes no more it meets only in a run.
+      const isNews = problem.code === 'unavailable' && changes(reply.request) && !isFull
+      if (isNews) isFull = true
+      if (problem.status === 500 || isNews) onError(error)
+      if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
+      return problemTo(reply, problem)
+    },
+    async blamed(error) {
+      if (!(error instanceof Refused)) return error
+      try {
+        await runtime.checkWriting().catch(unfit)
+        return error
+      } catch (why) {
+        return why
+      }
+    },
+    landed() {
+      isFull = false
+    },
+  }
+}
 
 /** What all routes share. */
-interface Desk {
+interface Desk extends Pick<Failures, 'answered' | 'blamed'> {
   readonly door: Door
-  readonly answered: Answered
-  readonly blamed: (error: unknown) => Promise<unknown>
 }
 
 function register(app: FastifyInstance, route: Route, { door, answered, blamed }: Desk): void {

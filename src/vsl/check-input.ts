@@ -1,6 +1,7 @@
 import { isUint8Array } from 'node:util/types'
 import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
 import { type Digest, isObject, isPlain, type Json, roughBytes } from '../protocol/json.ts'
+import { problem } from '../protocol/problem.ts'
 import { shown } from '../protocol/shown.ts'
 import {
   type Holder,
@@ -36,12 +37,7 @@ export function checkNames(path: string, texts: readonly string[]): void {
   for (const [i, text] of texts.entries()) checkName(`${path}[${i}]`, text)
 }
 
-export const badList = (path: string, found: unknown): Problem => ({
-  path,
-  rule: 'type',
-  message: 'is not a list',
-  found: shown(found),
-})
+export const badList = (path: string, found: unknown): Problem => problem(path, 'type', 'is not a list', found)
 
 /** A prefix may be empty: it then means every key. */
 export function checkScan(prefix: string, from: ScanFrom): void {
@@ -51,7 +47,7 @@ export function checkScan(prefix: string, from: ScanFrom): void {
   if (from.after !== undefined && from.after !== '' && !isName(from.after)) problems.push(badName('after', from.after))
   if (from.limit !== undefined && !isCount(from.limit)) problems.push(badCount('limit', from.limit))
   if (from.passOver !== undefined && typeof from.passOver !== 'function')
-    problems.push({ path: 'passOver', rule: 'type', message: 'must be a function', found: shown(from.passOver) })
+    problems.push(problem('passOver', 'type', 'must be a function', from.passOver))
   if (problems.length > 0) throw new InvalidInput('scan', problems)
 }
 
@@ -74,9 +70,7 @@ function checkReading(what: string, from: Reading): void {
   refuseUnlessObject(what, 'from', from)
   const { signal } = from
   if (signal === undefined || typeof Object(signal).addEventListener === 'function') return
-  throw new InvalidInput(what, [
-    { path: 'signal', rule: 'type', message: 'is not an AbortSignal', found: shown(signal) },
-  ])
+  throw new InvalidInput(what, [problem('signal', 'type', 'is not an AbortSignal', signal)])
 }
 
 /** A position that this store cannot have made. */
@@ -116,27 +110,20 @@ export function checkHolder(what: string, holder: Holder): void {
   checkName('holder.id', holder.id)
   const problems: Problem[] = (['boot', 'started'] as const)
     .filter((name) => typeof holder[name] !== 'string')
-    .map((name) => ({ path: `holder.${name}`, rule: 'type', message: 'is not text', found: shown(holder[name]) }))
+    .map((name) => problem(`holder.${name}`, 'type', 'is not text', holder[name]))
   if (!isCount(holder.pid)) problems.push(badCount('holder.pid', holder.pid))
   if (problems.length > 0) throw new InvalidInput(what, problems)
 }
 
 function checkTtl(what: string, ttlMs: number): void {
   if (Number.isFinite(ttlMs) && ttlMs > 0) return
-  throw new InvalidInput(what, [
-    { path: 'ttlMs', rule: 'positive', message: 'is not a time above 0', found: shown(ttlMs) },
-  ])
+  throw new InvalidInput(what, [problem('ttlMs', 'positive', 'is not a time above 0', ttlMs)])
 }
 
 export function checkDigest(digest: Digest): void {
   if (typeof digest !== 'string' || !/^sha256:[0-9a-f]{64}$/.test(digest))
     throw new InvalidInput('blob', [
-      {
-        path: 'digest',
-        rule: 'digest',
-        message: 'is not sha256: and 64 lower-case hex digits',
-        found: told(digest),
-      },
+      { path: 'digest', rule: 'digest', message: 'is not sha256: and 64 lower-case hex digits', found: told(digest) },
     ])
 }
 
@@ -144,9 +131,7 @@ export function checkForgetting(digests: readonly Digest[], unputMs: number): vo
   if (!Array.isArray(digests)) throw new InvalidInput('blobs', [badList('digests', digests)])
   for (const digest of digests) checkDigest(digest)
   if (!Number.isFinite(unputMs) || unputMs < 0)
-    throw new InvalidInput('blobs', [
-      { path: 'unputMs', rule: 'amount', message: 'is not a time of 0 or more', found: shown(unputMs) },
-    ])
+    throw new InvalidInput('blobs', [problem('unputMs', 'amount', 'is not a time of 0 or more', unputMs)])
 }
 
 /** Text, or numbers wider than a byte, would be taken for other bytes than were meant, and by each member for different ones. */
@@ -221,16 +206,11 @@ function flawIn(value: unknown): { at: string; found: string } | undefined {
 }
 
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
-const badCount = (path: string, found: unknown): Problem => ({
-  path,
-  rule: 'count',
-  message: 'is not a whole number of 0 or more',
-  found: shown(found),
-})
+const badCount = (path: string, found: unknown): Problem =>
+  problem(path, 'count', 'is not a whole number of 0 or more', found)
 
 export function refuseUnlessObject(what: string, path: string, value: unknown): void {
-  if (!isObject(value))
-    throw new InvalidInput(what, [{ path, rule: 'type', message: 'is not an object', found: shown(value) }])
+  if (!isObject(value)) throw new InvalidInput(what, [problem(path, 'type', 'is not an object', value)])
 }
 
 const told = (found: unknown): string => (typeof found === 'string' ? found.slice(0, 80) : shown(found))

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
+import { problem } from '../protocol/problem.ts'
 import type { Write } from './backend.ts'
 import { badList, badName, isName, refuseUnlessObject, textOf, textOfChecked } from './check-input.ts'
 
@@ -19,16 +19,11 @@ export function checkWrite(write: Write): WriteTexts {
   if (problems.length > 0) throw new InvalidInput('write', problems)
   if (!isName(write.stream)) problems.push(badName('stream', write.stream))
   if (!Number.isSafeInteger(write.expected) || write.expected < 0)
-    problems.push({ path: 'expected', rule: 'revision', message: 'is not a revision', found: shown(write.expected) })
+    problems.push(problem('expected', 'revision', 'is not a revision', write.expected))
   if (write.fence !== undefined && !Number.isSafeInteger(write.fence))
-    problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: shown(write.fence) })
+    problems.push(problem('fence', 'token', 'is not a token', write.fence))
   if (write.forget !== undefined && (write.forget !== true || write.entry !== undefined))
-    problems.push({
-      path: 'forget',
-      rule: 'type',
-      message: 'must be true, without an entry',
-      found: shown(write.forget),
-    })
+    problems.push(problem('forget', 'type', 'must be true, without an entry', write.forget))
   const seen = new Set<string>()
   const claim = (list: string, key: string, i: number) => {
     if (!isName(key)) problems.push(badName(`${list}[${i}]`, key))
@@ -40,8 +35,7 @@ export function checkWrite(write: Write): WriteTexts {
     for (let i = 0; i < write[list].length; i++) {
       const pair = write[list][i]
       if (Array.isArray(pair)) claim(list, pair[0], i)
-      else
-        problems.push({ path: `${list}[${i}]`, rule: 'type', message: 'is not a key and a value', found: shown(pair) })
+      else problems.push(problem(`${list}[${i}]`, 'type', 'is not a key and a value', pair))
     }
   }
   claimPairs('inserts')

@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt } from '../protocol/errors.ts'
 import { type Digest, digestOf } from '../protocol/json.ts'
-import { isMissing } from './file-errors.ts'
-import { replaceDurably, syncFolder } from './file-sync.ts'
+import { isMissing, unlessMissing } from '../protocol/missing-file.ts'
+import { replaceDurably, syncPath } from './file-sync.ts'
 import { type Serially, serially } from './serially.ts'
 
 /** Bytes in files named for their digest, in folders of its first two digits. When a file was last modified tells when its bytes were last put. */
@@ -33,7 +33,7 @@ export function blobFiles(folder: string, clock: Clock) {
     )
     if (isThere) return
     await replaceDurably(path, bytes)
-    for (const above of [folder, dirname(folder)]) await syncFolder(above) // they may be new as well
+    for (const above of [folder, dirname(folder)]) await syncPath(above) // they may be new as well
     await touch(path)
   }
 
@@ -44,22 +44,17 @@ export function blobFiles(folder: string, clock: Clock) {
       return digest
     },
     async get(digest: Digest): Promise<Uint8Array | undefined> {
-      try {
-        const bytes = await readFile(pathOf(digest))
-        if (digestOf(bytes) !== digest)
-          throw new Corrupt(`blob ${digest}`, 'restore its file from a backup or from git')
-        return new Uint8Array(bytes)
-      } catch (error) {
-        if (isMissing(error)) return undefined
-        throw error
-      }
+      const bytes = await readFile(pathOf(digest)).catch(unlessMissing)
+      if (bytes && digestOf(bytes) !== digest)
+        throw new Corrupt(`blob ${digest}`, 'restore its file from a backup or from git')
+      return bytes && new Uint8Array(bytes)
     },
     /** True if it was there, and nobody has put it for so long. */
     forget(digest: Digest, unputMs: number): Promise<boolean> {
       return alone(digest, async () => {
         const path = pathOf(digest)
-        const putAt = await modified(path)
-        if (putAt === undefined || putAt + unputMs > clock.now()) return false
+        const found = await stat(path).catch(unlessMissing)
+        if (!found || Math.round(found.mtimeMs) + unputMs > clock.now()) return false
         await rm(path)
         return true
       })
@@ -70,15 +65,6 @@ export function blobFiles(folder: string, clock: Clock) {
           if (/^[0-9a-f]{64}$/.test(start + rest)) yield `sha256:${start}${rest}`
       }
     },
-  }
-}
-
-async function modified(path: string): Promise<number | undefined> {
-  try {
-    return Math.round((await stat(path)).mtimeMs)
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    throw error
   }
 }
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { unlessMissing } from '../protocol/missing-file.ts'
 import type { Holder } from './backend.ts'
-import { isMissing } from './file-errors.ts'
 import { sumOf } from './file-lines.ts'
 import { replaceDurably } from './file-sync.ts'
 
@@ -56,16 +56,12 @@ export async function writeCheckpoint(folder: string, checkpoint: Checkpoint): P
 }
 
 export async function readCheckpoint(folder: string): Promise<Checkpoint | undefined> {
-  try {
-    const whole = await readFile(join(folder, NAME), 'utf8')
-    const text = whole.slice(17, -1)
-    if (whole.slice(0, 16) !== sumOf(text)) return undefined
-    const { format, ...checkpoint } = JSON.parse(text)
-    return format === FORMAT ? checkpoint : undefined
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    throw error
-  }
+  const whole = await readFile(join(folder, NAME), 'utf8').catch(unlessMissing)
+  if (whole === undefined) return undefined
+  const text = whole.slice(17, -1)
+  if (whole.slice(0, 16) !== sumOf(text)) return undefined
+  const { format, ...checkpoint } = JSON.parse(text)
+  return format === FORMAT ? checkpoint : undefined
 }
 
 const NAME = 'checkpoint'

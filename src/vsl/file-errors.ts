@@ -22,6 +22,12 @@ export function fileError(path: string, error: unknown, stood = false): unknown 
         'give it the right to, or name another folder',
         options,
       )
+    case 'ERR_ACCESS_DENIED':
+      return new Refused(
+        `${path} cannot be kept under Node's --permission`,
+        'give --allow-fs-read and --allow-fs-write for it; where Node forbids fsync nevertheless, take another store',
+        options,
+      )
     case 'EROFS':
       return new Refused(
         `${path} is on a read-only file system`,
@@ -42,8 +48,6 @@ export function fileError(path: string, error: unknown, stood = false): unknown 
       return new Unavailable(path, `the file system says ${code}`, options)
   }
 }
-
-export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 export const damaged = (what: string): Corrupt =>
   new Corrupt(what, 'restore the folder from a backup or from git, then open it again')

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { threadId } from 'node:worker_threads'
 import { NotFound, Refused } from '../protocol/errors.ts'
-import { isMissing } from './file-errors.ts'
+import { unlessMissing } from '../protocol/missing-file.ts'
 import { makeFolderDurably, replaceDurably, TEMPORARY } from './file-sync.ts'
 
 const MARK = 'mplp-store.json'
@@ -40,10 +40,7 @@ export async function claimFolder(folder: string, create: boolean): Promise<void
 
 /** Below what somebody has put there: of git's rules the last one counts. */
 async function addLines(path: string, lines: string): Promise<void> {
-  const found = await readFile(path, 'utf8').catch((error: unknown) => {
-    if (isMissing(error)) return ''
-    throw error
-  })
+  const found = (await readFile(path, 'utf8').catch(unlessMissing)) ?? ''
   if (found.endsWith(lines)) return
   const ended = found === '' || found.endsWith('\n') ? found : `${found}\n`
   await replaceDurably(path, `${ended}${lines}`, unlocked())
@@ -54,24 +51,19 @@ let writings = 0
 const unlocked = (): string => `.${process.pid}-${threadId}-${++writings}`
 
 /** None in a folder that is not there. */
-export async function namesIn(folder: string): Promise<readonly string[]> {
-  return readdir(folder).catch((error: unknown) => {
-    if (isMissing(error)) return []
-    throw error
-  })
-}
+export const namesIn = async (folder: string): Promise<readonly string[]> =>
+  (await readdir(folder).catch(unlessMissing)) ?? []
 
 async function markIn(folder: string): Promise<{ version: unknown } | undefined> {
+  const text = await readFile(join(folder, MARK), 'utf8').catch(unlessMissing)
+  if (text === undefined) return undefined
   try {
-    const mark = JSON.parse(await readFile(join(folder, MARK), 'utf8'))
+    const mark = JSON.parse(text)
     if (mark?.format !== FORMAT) throw new SyntaxError(`${MARK} is of another kind`)
     return mark
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    if (error instanceof SyntaxError)
-      throw new Refused(`${folder} has a ${MARK} that is not ours`, 'name another folder, or restore that file', {
-        cause: error,
-      })
-    throw error
+  } catch (cause) {
+    throw new Refused(`${folder} has a ${MARK} that is not ours`, 'name another folder, or restore that file', {
+      cause,
+    })
   }
 }

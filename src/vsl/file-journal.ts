@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { OutcomeUnknown, Refused, Unavailable } from '../protocol/errors.ts'
 import { damaged, fileError } from './file-errors.ts'
 import { type Line, type LineText, type RawLine, sealed, sealedLine, unsealed } from './file-lines.ts'
-import { makeFolderDurably, replaceDurably, syncFolder } from './file-sync.ts'
+import { makeFolderDurably, replaceDurably, syncPath } from './file-sync.ts'
 
 /** The lines of a store, in files of some megabytes each; the last file grows, the others may be rewritten. */
 export interface Journal {
@@ -62,7 +62,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
   /** Settles when the file that is being replaced is. */
   let replacing: Promise<void> | undefined
   try {
-    if (fresh) await syncFolder(folder)
+    if (fresh) await syncPath(folder)
     inode = await inodeOf(file)
     active.starts = await mended(file, active, certain)
     if (active.starts.length === 1) await checkEnd(segments.at(-2), active.first)
@@ -167,7 +167,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
         throw error
       })
       try {
-        await syncFolder(folder)
+        await syncPath(folder)
         inode = await inodeOf(next.file)
         const full = file
         file = next.file

@@ -5,8 +5,8 @@ import type { Clock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
+import { isMissing, unlessMissing } from '../protocol/missing-file.ts'
 import type { Holder } from './backend.ts'
-import { isMissing } from './file-errors.ts'
 import { replace } from './file-sync.ts'
 import { holderIsGone, thisHolder } from './holder.ts'
 
@@ -115,15 +115,14 @@ async function claimsIn(locks: string): Promise<Claim[]> {
 }
 
 async function claimIn(path: string): Promise<Claim | undefined> {
+  const text = await readFile(path, 'utf8').catch(unlessMissing)
+  if (text === undefined) return undefined
   try {
-    const claim = JSON.parse(await readFile(path, 'utf8'))
+    const claim = JSON.parse(text)
     if (!isObject(claim) || !isObject(claim.holder)) throw new SyntaxError('it names no holder')
     return { path, ...(claim as unknown as Omit<Claim, 'path'>) }
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    if (error instanceof SyntaxError)
-      throw new Refused(`${path} is not a lock`, 'delete it if no process uses the folder')
-    throw error
+  } catch {
+    throw new Refused(`${path} is not a lock`, 'delete it if no process uses the folder')
   }
 }
 
@@ -140,11 +139,4 @@ async function isGone(claim: Claim, self: Holder, clock: Clock): Promise<boolean
   return true
 }
 
-async function shownAt(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).mtimeMs
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    throw error
-  }
-}
+const shownAt = async (path: string): Promise<number | undefined> => (await stat(path).catch(unlessMissing))?.mtimeMs

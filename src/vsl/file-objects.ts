@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path'
 import type { Json } from '../protocol/json.ts'
 import { sumOf } from './file-lines.ts'
 import { objectPath } from './file-names.ts'
-import { replace, syncFile, syncFolder } from './file-sync.ts'
+import { replace, syncPath } from './file-sync.ts'
 import { type SortedKeys, shelvedKeys } from './sorted-keys.ts'
 
 /**
@@ -182,8 +182,8 @@ async function syncAll(folder: string, paths: ReadonlySet<string>): Promise<void
       folders.add(at)
       if (relative(folder, at) === '') break
     }
-  await inParallel(paths, syncFile)
-  await inParallel(folders, syncFolder)
+  await inParallel(paths, syncPath)
+  await inParallel(folders, syncPath)
 }
 
 /** All of them, also when some fail; then throws what the first of these threw. */

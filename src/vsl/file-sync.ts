@@ -1,12 +1,12 @@
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { makeFolder } from '../protocol/make-folder.ts'
-import { isMissing } from './file-errors.ts'
+import { isMissing, unlessMissing } from '../protocol/missing-file.ts'
 
 /** Writes a file so that at any time either the old or the new one is there, whole; durable once it returns. */
 export async function replaceDurably(path: string, bytes: string | Uint8Array, by = ''): Promise<void> {
   await replace(path, bytes, true, by)
-  await syncFolder(dirname(path))
+  await syncPath(dirname(path))
 }
 
 /**
@@ -47,19 +47,11 @@ async function write(path: string, bytes: string | Uint8Array, sync: boolean): P
 export async function makeFolderDurably(path: string): Promise<void> {
   const first = makeFolder(path)
   if (first === undefined) return
-  for (let at = path; at.length >= first.length; at = dirname(at)) await syncFolder(dirname(at))
+  for (let at = path; at.length >= first.length; at = dirname(at)) await syncPath(dirname(at))
 }
 
-/** A file that is gone meanwhile needs no sync. */
-export async function syncFile(path: string): Promise<void> {
-  try {
-    const file = await open(path, 'r')
-    await file.sync().finally(() => file.close())
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
-}
-
-export function syncFolder(path: string): Promise<void> {
-  return syncFile(path)
+/** A file or a folder; what is gone meanwhile needs no sync. */
+export async function syncPath(path: string): Promise<void> {
+  const file = await open(path, 'r').catch(unlessMissing)
+  await file?.sync().finally(() => file.close())
 }

@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../protocol/clock.ts'
+import { inParts } from '../protocol/each.ts'
 import { Closed, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { method, needed, wholeFrom } from '../protocol/fields.ts'
 import type { Digest, Json } from '../protocol/json.ts'
@@ -81,11 +82,10 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
           if (landing.length === 0) return verdicts
           const texts = landing.map((write) => commitText(write, state.streams.get(write.stream)?.last ?? 0))
           await folder.append(texts, (seq, i) => state.land(seq, landing[i]!))
-          following.wake(landing.filter((write) => write.entry !== undefined).map((write) => write.stream))
           return verdicts
         }),
     },
-    { what },
+    { what, tell: following.wake },
   )
   /** Of a lease it does no harm not to know: whoever asks again is told. */
   async function appendLease(line: LeaseLine, apply: () => void): Promise<void> {
@@ -99,9 +99,8 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
   async function pick(keys: readonly string[], from = values): Promise<[string, Json][]> {
     const found: [string, Json][] = []
-    for (let at = 0; at < keys.length; at += READERS) {
+    for (const some of inParts(keys, READERS)) {
       open()
-      const some = keys.slice(at, at + READERS)
       const several = await reading(() => Promise.all(some.map((key) => from.get(key))))
       for (const [i, value] of several.entries()) if (value !== undefined) found.push([some[i]!, value])
     }

@@ -52,6 +52,8 @@ export interface GroupedOptions {
   readonly maxBytes?: number
   /** How many batches may be in flight: 1 when absent. With two, what arrives while one is on its way need not wait for its return. */
   readonly lanes?: number
+  /** Told the streams that have come to a new entry. */
+  readonly tell?: (streams: readonly string[]) => void
 }
 
 /** The `commit` of a Backend and the waiting half of its `close`. */
@@ -94,7 +96,7 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       lone = batch.length === 1 ? batch[0]!.write.stream : undefined
       inFlight.add(batch)
       if (waiting.length > 0) useIdleLane()
-      const again = await send(member, batch)
+      const again = await send(member, batch, options.tell)
       inFlight.delete(batch)
       for (const { settle } of again.filter(({ tries }) => tries >= TRIES))
         settle(new Unavailable(options.what, 'too many others write there; try again later'))
@@ -180,10 +182,15 @@ function sizeOf({ entry, inserts, puts }: PreparedWrite): number {
 }
 
 /** Settles them, all but those that are to be sent again. */
-async function send(member: BatchMember, batch: readonly Waiting[]): Promise<readonly Waiting[]> {
+async function send(
+  member: BatchMember,
+  batch: readonly Waiting[],
+  tell: GroupedOptions['tell'],
+): Promise<readonly Waiting[]> {
   for (const each of batch) each.tries++
   try {
     const verdicts = await member.commitBatch(batch.map(({ write }) => write))
+    tell?.(newsIn(batch, verdicts))
     const again = batch.filter((_, i) => verdicts[i]?.kind === 'again')
     for (const [i, { write, settle }] of batch.entries()) {
       const verdict = verdicts[i]
@@ -192,16 +199,25 @@ async function send(member: BatchMember, batch: readonly Waiting[]): Promise<rea
     return again
   } catch (error) {
     const certain = error instanceof MplpError && !(error instanceof OutcomeUnknown)
-    if (certain && !(error instanceof Unavailable) && batch.length > 1) return sendEach(member, batch)
+    if (certain && !(error instanceof Unavailable) && batch.length > 1) return sendEach(member, batch, tell)
     for (const { write, settle } of batch) settle(certain ? error : new OutcomeUnknown(write.stream, { cause: error }))
     return []
   }
 }
 
+const newsIn = (batch: readonly Waiting[], verdicts: readonly (Verdict | Again)[]): readonly string[] =>
+  batch
+    .filter(({ write }, i) => write.entry !== undefined && verdicts[i]?.kind === 'landed')
+    .map(({ write }) => write.stream)
+
 /** One impossible write must not take the others down: alone, each gets an answer of its own. */
-async function sendEach(member: BatchMember, batch: readonly Waiting[]): Promise<Waiting[]> {
+async function sendEach(
+  member: BatchMember,
+  batch: readonly Waiting[],
+  tell: GroupedOptions['tell'],
+): Promise<Waiting[]> {
   const again: Waiting[] = []
-  for (const one of batch) again.push(...(await send(member, [one])))
+  for (const one of batch) again.push(...(await send(member, [one], tell)))
   return again
 }
 

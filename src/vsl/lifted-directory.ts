@@ -1,3 +1,4 @@
+import { inParts } from '../protocol/each.ts'
 import type { Json } from '../protocol/json.ts'
 import type { Cells, Sets } from './lifted-cells.ts'
 import { lost } from './lifted-layout.ts'
@@ -105,8 +106,5 @@ function placeOf(pages: Root['pages'], key: string): number {
 }
 
 /** One page if they fit, else pages with room for more. */
-function parts(keys: string[], most: number): string[][] {
-  if (keys.length <= most) return [keys]
-  const size = Math.ceil(most / 2)
-  return Array.from({ length: Math.ceil(keys.length / size) }, (_, i) => keys.slice(i * size, (i + 1) * size))
-}
+const parts = (keys: string[], most: number): readonly (readonly string[])[] =>
+  keys.length <= most ? [keys] : [...inParts(keys, Math.ceil(most / 2))]

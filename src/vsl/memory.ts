@@ -2,22 +2,10 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
-import {
-  aheadOfStore,
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkForgetting,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  textOf,
-} from './check-input.ts'
+import { aheadOfStore, textOf } from './check-input.ts'
 import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
+import { checked } from './checked.ts'
 import { type Held, isFree } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
@@ -79,22 +67,16 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
   }
   const known = { exists: values.has, newest: () => log.at(-1)?.stream }
 
-  return {
+  return checked(open, {
     traits: { durable: false, processes: 'one', grouped: false },
 
     async get(key) {
-      open()
-      checkName('key', key)
       return parsed(own.get(key))
     },
     async set(key, value) {
-      open()
-      checkName('key', key)
       own.set(key, textOf('value', value))
     },
     async delete(key) {
-      open()
-      checkName('key', key)
       own.delete(key)
     },
 
@@ -118,8 +100,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
 
     async getMany(keys) {
-      open()
-      checkNames('keys', keys)
       const found = new Map<string, Json>()
       for (const key of keys) {
         const text = values.get(key)
@@ -129,8 +109,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
 
     async *scan(prefix, from = {}) {
-      open()
-      checkScan(prefix, from)
       const source = from.own ? own : values
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for (let after = from.after; left > 0; ) {
@@ -148,15 +126,11 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
 
     async head(name) {
-      open()
-      checkName('stream', name)
       const stream = streams.get(name)
       return { revision: stream?.revision ?? 0, token: stream?.token ?? 0 }
     },
 
     async *read(name, from = {}) {
-      open()
-      checkRead(name, from)
       for (let at = from.after ?? 0; ; ) {
         for (; at < (streams.get(name)?.places.length ?? 0); at++) {
           if (ended(from)) return
@@ -167,8 +141,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
 
     async *feed(from = {}) {
-      open()
-      checkFeed(from)
       let at = from.after === undefined ? 0 : sequenceOf(from.after)
       if (at > log.length) throw aheadOfStore(from.after!)
       for (;;) {
@@ -182,8 +154,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
 
     async acquire(name, holder, ttlMs) {
-      open()
-      checkAcquire(name, holder, ttlMs)
       const stream = streamOf(name)
       if (!isFree(stream.lease, holder, clock.now())) return undefined
       stream.token++
@@ -191,22 +161,16 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       return { stream: name, holder, token: stream.token, ttlMs, revision: stream.revision }
     },
     async renew(lease) {
-      open()
-      checkLease(lease)
       const stream = heldBy(lease)
       if (stream) stream.lease = { holder: lease.holder, until: clock.now() + lease.ttlMs }
       return stream !== undefined
     },
     async release(lease) {
-      open()
-      checkLease(lease)
       const stream = heldBy(lease)
       if (stream) stream.lease = undefined
     },
 
     async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
       const digest = digestOf(bytes)
       const known = blobStore.get(digest)
       if (known) known.putAt = clock.now()
@@ -214,8 +178,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       return digest
     },
     async getBlob(digest) {
-      open()
-      checkDigest(digest)
       return blobStore.get(digest)?.bytes.slice()
     },
     async *blobs() {
@@ -226,8 +188,6 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       }
     },
     async forgetBlobs(digests, unputMs) {
-      open()
-      checkForgetting(digests, unputMs)
       const isUnput = (digest: Digest) => {
         const putAt = blobStore.get(digest)?.putAt
         return putAt !== undefined && putAt + unputMs <= clock.now()
@@ -239,7 +199,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       closed = true
       appended.end()
     },
-  }
+  })
 }
 
 const SCAN_PAGE = 256

@@ -5,6 +5,13 @@ import { badPosition } from './check-input.ts'
 export const sequencePosition = (...counters: readonly (number | bigint | string)[]): Position =>
   counters.map((counter) => String(counter).padStart(20, '0')).join('.')
 
+/** The two counters a position was made of. */
+export function countersOf(position: Position): [first: string, second: string] {
+  const [, first, second] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []
+  if (first === undefined || second === undefined) throw badPosition(position)
+  return [first, second]
+}
+
 /** The one counter a position was made of. */
 export function sequenceOf(position: Position): number {
   if (!/^\d{20}$/.test(position)) throw badPosition(position)

@@ -1,3 +1,4 @@
+import { inParts } from '../protocol/each.ts'
 import type { Digest } from '../protocol/json.ts'
 import { textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
@@ -50,9 +51,8 @@ export function postgresBlobs(connection: PostgresConnection, schema: string) {
     },
     async forget(digests: readonly Digest[], unputMs: number): Promise<Digest[]> {
       const gone: Digest[] = []
-      for (let at = 0; at < digests.length; at += PAGE_ROWS) {
-        const some = textArray(digests.slice(at, at + PAGE_ROWS))
-        const rows = await connection.ask<{ digest: Digest }>(forget, [some, unputMs])
+      for (const some of inParts(digests, PAGE_ROWS)) {
+        const rows = await connection.ask<{ digest: Digest }>(forget, [textArray(some), unputMs])
         gone.push(...rows.map(({ digest }) => digest))
       }
       return gone

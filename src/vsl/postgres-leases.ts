@@ -21,7 +21,7 @@ interface Returned {
 const MICROS = '(extract(epoch from clock_timestamp()) * 1000000)::bigint'
 
 /** As many as fifty small plans take and leave at about the same time; a statement for each would be more than all their commits. */
-const BATCHES = { most: 512, bytesOf: () => 0, maxBytes: 0 }
+const BATCHES = { most: 512 }
 
 /** Leases in the head record, by the server's clock; each step is one statement, shared by those that wait together. */
 export function postgresLeases(

@@ -1,8 +1,8 @@
 import type { PoolClient } from 'pg'
 import { type Clock, systemClock } from '../protocol/clock.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { Followers } from './followers.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
-import { rested } from './postgres-pages.ts'
 
 /** Tells the followers of all processes that there are new entries. */
 export interface News {
@@ -48,7 +48,7 @@ export function postgresNews(
       await connection
         .ask({ name: 'mplp.notify', text: 'select pg_notify($1, $2)' }, [channel, payload])
         .catch(() => undefined) // they look by themselves before long
-      await rested(clock, PAUSE_MS, closing.signal)
+      await slept(clock, PAUSE_MS, closing.signal)
     }
     telling = undefined
   }
@@ -86,7 +86,7 @@ export function postgresNews(
   async function tend(): Promise<void> {
     while (!closing.signal.aborted) {
       alarm = new AbortController()
-      await rested(clock, ear === undefined ? REJOIN_MS : LOOK_MS, alarm.signal)
+      await slept(clock, ear === undefined ? REJOIN_MS : LOOK_MS, alarm.signal)
       if (closing.signal.aborted) return
       if (!followers.any) return drop()
       if (ear === undefined) await join().catch(() => undefined) // the server is away: so it is for those who read

@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
+import { slept } from '../protocol/waiting.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
 import { aheadOfStore, badPosition } from './check-input.ts'
-import { sequencePosition } from './position.ts'
+import { countersOf, sequencePosition } from './position.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 import { parsedEntry } from './stored-json.ts'
 
@@ -136,7 +137,7 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     },
     /** Without `follow` it ends with what was there at the first page, or a busy store would never come to an end. */
     ofAll(after: Position | undefined, follow: boolean): NextPage {
-      let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
+      let [xid, seq] = after === undefined ? ['0', '0'] : xidAndSeq(after)
       let end = follow ? LAST_XID : undefined
       let isKnown = after === undefined
       /** The last one shown. */
@@ -170,7 +171,7 @@ export function unhurried(next: NextPage, signal: AbortSignal): NextPage {
   let notBefore = 0
   return async () => {
     const early = notBefore - performance.now()
-    if (early > 0) await rested(systemClock, early, signal)
+    if (early > 0) await slept(systemClock, early, signal)
     const page = await next()
     notBefore = page.rows.length < PAGE_ROWS ? performance.now() + PAUSE_MS : 0
     return page
@@ -189,7 +190,7 @@ export async function followed(next: NextPage, clock: Clock, signal: AbortSignal
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
     }
-    if (!(await rested(clock, wait, signal))) return []
+    if (!(await slept(clock, wait, signal))) return []
   }
 }
 
@@ -210,17 +211,10 @@ export async function waited(
         what,
         'a transaction that somebody left open hides the newest entries; see pg_stat_activity',
       )
-    if (!(await rested(clock, wait, signal))) return []
+    if (!(await slept(clock, wait, signal))) return []
     waitedMs += wait
   }
 }
-
-/** False when the signal was aborted. */
-export const rested = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
-  clock.sleep(ms, signal).then(
-    () => true,
-    () => false,
-  )
 
 const paged = (columns: string, body: string, from: string, order: string, limit: string): string => `
   select * from (
@@ -231,9 +225,8 @@ const paged = (columns: string, body: string, from: string, order: string, limit
 
 const placeOf = ({ xid, seq }: Pick<JournalRow, 'xid' | 'seq'>): Position => sequencePosition(xid, seq)
 
-function countersOf(position: Position): [xid: string, seq: string] {
-  const [, xid, seq] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []
-  if (xid === undefined || seq === undefined || seq > '00000000002147483647' || xid > `0${LAST_XID}`)
-    throw badPosition(position)
+function xidAndSeq(position: Position): [xid: string, seq: string] {
+  const [xid, seq] = countersOf(position)
+  if (seq > '00000000002147483647' || xid > `0${LAST_XID}`) throw badPosition(position)
   return [xid, seq]
 }

@@ -80,17 +80,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   }
   const following: Followers = followers(what, () => news.listen())
   const news = postgresNews(connection, `mplp:${schema}`, following, clock)
-  const sendBatch = batchSender(connection, schema, base)
-  const commits = grouped(
-    {
-      async commitBatch(writes) {
-        const verdicts = await sendBatch(writes)
-        news.tell(writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream))
-        return verdicts
-      },
-    },
-    { what, lanes: 2 },
-  )
+  const commits = grouped({ commitBatch: batchSender(connection, schema, base) }, { what, lanes: 2, tell: news.tell })
   const { idle: leasesIdle, ...leases } = postgresLeases(connection, schema)
   const journal = journalPages(connection, schema, base)
   const blobs = postgresBlobs(connection, schema)

@@ -2,8 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { redisAt } from '../protocol/redis-address.ts'
+import { isReply, replyCode } from '../protocol/redis-reply.ts'
 import { required } from '../protocol/required.ts'
-import { isRefusal, isUnsent, movedTo, redisError, replyCode } from './redis-errors.ts'
+import { isUnsent, movedTo, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>
@@ -35,7 +37,7 @@ export interface RedisConnection {
 export async function connect(target: RedisOptions | Redis, timeoutMs: number): Promise<RedisConnection> {
   const { Redis: Client } = required('ioredis') as typeof import('ioredis')
   const address: RedisOptions = 'duplicate' in target ? target.options : target
-  const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
+  const what = redisAt(address)
   let state: 'opening' | 'open' | 'closed' = 'opening'
   let stood = false
   let trouble: unknown
@@ -91,7 +93,7 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
       if (error instanceof MplpError) throw error
       const moved = movedTo(error)
       if (moved) moveTo(moved)
-      else if (isRefusal(error)) {
+      else if (isReply(error)) {
         // A master that steps down keeps its connections, while its address may lead to the new one by now.
         if (replyCode(error) === 'READONLY') connectAnew()
         throw redisError(what, error, stood)

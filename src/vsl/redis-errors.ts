@@ -1,20 +1,14 @@
 import { causeOf } from '../protocol/cause.ts'
 import { Corrupt, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { isReply, replyCode } from '../protocol/redis-reply.ts'
 
 /** The command never left: there was no connection, and the client's queue for that is switched off. */
 export const isUnsent = (error: unknown): boolean =>
   error instanceof Error && error.message === "Stream isn't writeable and enableOfflineQueue options is false"
 
-/** Redis itself answered, with an error: the command was not carried out. */
-export const isRefusal = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
-
-/** The first word of an error reply, by which Redis tells them apart. */
-export const replyCode = (error: unknown): string =>
-  isRefusal(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : ''
-
 /** The node of the cluster that has the store now; it leaves its host away when that is the same. */
 export function movedTo(error: unknown): { host?: string; port: number } | undefined {
-  const moved = isRefusal(error) ? /^MOVED \d+ (.*):(\d+)$/.exec(error.message) : null
+  const moved = isReply(error) ? /^MOVED \d+ (.*):(\d+)$/.exec(error.message) : null
   if (!moved) return undefined
   return { ...(moved[1] && { host: moved[1] }), port: Number(moved[2]) }
 }
@@ -22,19 +16,19 @@ export function movedTo(error: unknown): { host?: string; port: number } | undef
 /** Errors of the client and error replies as ours; `what` is the server. Rights that a store which `stood` has lost may be given back to it. */
 export function redisError(what: string, error: unknown, stood = false): MplpError {
   const cause = { cause: causeOf(error) }
-  const notNow = NOT_NOW[replyCode(error)]
+  const code = replyCode(error)
+  const notNow = NOT_NOW[code]
   if (notNow !== undefined) return new Unavailable(what, notNow, cause)
-  const never = NEVER[replyCode(error)]
-  if (never !== undefined && stood && RIGHTS.has(replyCode(error)))
-    return new Unavailable(what, `it ${never.join('; ')}`, cause)
+  const never = NEVER[code]
+  if (never !== undefined && stood && RIGHTS.has(code)) return new Unavailable(what, `it ${never.join('; ')}`, cause)
   if (never !== undefined) return new Refused(`${what} ${never[0]}`, never[1], cause)
-  if (replyCode(error) === 'WRONGTYPE')
+  if (code === 'WRONGTYPE')
     return new Corrupt(
       `the store in ${what}`,
       'something else has written to its keys; give it a prefix of its own',
       cause,
     )
-  if (isRefusal(error)) return new Refused(`${what} refused a command`, 'see the cause for its reason', cause)
+  if (isReply(error)) return new Refused(`${what} refused a command`, 'see the cause for its reason', cause)
   if (error instanceof Error && error.message.startsWith('Unknown RESP type'))
     return new Refused(`what answers as ${what} is not Redis`, 'check host and port in the URL', cause)
   if (/^(ERR_TLS|ERR_SSL|CERT_|.*_CERT|.*_SIGNATURE)/.test(systemCode(error)))

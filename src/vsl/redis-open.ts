@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { Refused } from '../protocol/errors.ts'
 import { noDatabase } from '../protocol/redis-address.ts'
-import { isRefusal, replyCode } from './redis-errors.ts'
+import { isReply, replyCode } from '../protocol/redis-reply.ts'
 import { type Keys, OPEN, run, SCHEMA } from './redis-scripts.ts'
 
 /** Refuses a server that would throw our keys away; tells whether what it acknowledges outlasts its machine's power. */
@@ -19,7 +19,7 @@ export async function checkSettings(redis: Redis, what: string, trustConfig: boo
       )
     return { durable: appendonly === 'yes' && appendfsync === 'always' }
   } catch (error) {
-    if (!isRefusal(error) || replyCode(error) === 'NOAUTH') throw error
+    if (!isReply(error) || replyCode(error) === 'NOAUTH') throw error
     if (trustConfig) return { durable: true }
     throw new Refused(
       `${what} does not let its settings be read, so that it might evict keys or forget commits`,

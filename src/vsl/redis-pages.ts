@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
-import { aheadOfStore, badPosition } from './check-input.ts'
-import { sequencePosition } from './position.ts'
+import { aheadOfStore } from './check-input.ts'
+import { countersOf, sequencePosition } from './position.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { FEED, type Keys, type OrderedHash, READ, run, SCAN } from './redis-scripts.ts'
 import { byBytes } from './sorted-keys.ts'
@@ -90,8 +90,4 @@ function entries(reply: unknown): Entry[] {
 
 /** An id of a Redis stream is two counters: milliseconds, and a number within them. */
 const positionOf = (id: string): Position => sequencePosition(...id.split('-'))
-function idOf(position: Position): string {
-  const counters = /^(\d{20})\.(\d{20})$/.exec(position)
-  if (!counters) throw badPosition(position)
-  return `${BigInt(counters[1]!)}-${BigInt(counters[2]!)}`
-}
+const idOf = (position: Position): string => countersOf(position).map(BigInt).join('-')

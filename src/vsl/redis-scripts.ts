@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { replyCode } from './redis-errors.ts'
+import { replyCode } from '../protocol/redis-reply.ts'
 
 /** A script and the name under which Redis knows it once it has run. */
 export interface Script {

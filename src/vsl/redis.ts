@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { inParts } from '../protocol/each.ts'
 import { Closed, NotFound, TooLarge } from '../protocol/errors.ts'
 import { anything, type Fields, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
@@ -146,8 +147,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
 
     async getMany(wanted) {
       const found = new Map<string, Json>()
-      for (let at = 0; at < wanted.length; at += PAGE_ROWS) {
-        const part = wanted.slice(at, at + PAGE_ROWS)
+      for (const part of inParts(wanted, PAGE_ROWS)) {
         const texts = await connection.ask((redis) => redis.hmget(keys.values.hash, ...part))
         for (const [i, key] of part.entries()) if (texts[i]) found.set(key, parsedValue(key, texts[i]))
       }
@@ -204,8 +204,8 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     },
     async forgetBlobs(digests, unputMs) {
       const gone: Digest[] = []
-      for (let at = 0; at < digests.length; at += PAGE_ROWS) {
-        const args = [Math.ceil(unputMs), ...digests.slice(at, at + PAGE_ROWS)]
+      for (const some of inParts(digests, PAGE_ROWS)) {
+        const args = [Math.ceil(unputMs), ...some]
         gone.push(...((await connection.ask((redis) => run(redis, FORGET_BLOBS, blobKeys, args))) as Digest[]))
       }
       return gone

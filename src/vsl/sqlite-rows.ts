@@ -1,3 +1,4 @@
+import { inParts } from '../protocol/each.ts'
 import type { Database } from './sqlite-open.ts'
 
 export type Bound = string | number | Buffer
@@ -24,8 +25,8 @@ export function rowStatement(db: Database, row: string, sql: (rows: string) => s
   }
   const parts = (values: readonly Bound[]): readonly (readonly Bound[])[] => {
     const size = MAX_ROWS * perRow
-    if (values.length <= size) return values.length === 0 ? [] : [values]
-    return Array.from({ length: Math.ceil(values.length / size) }, (_, i) => values.slice(i * size, (i + 1) * size))
+    if (values.length > size) return [...inParts(values, size)]
+    return values.length === 0 ? [] : [values]
   }
 
   return {

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, systemClock } from '../protocol/clock.ts'
+import { inParts } from '../protocol/each.ts'
 import { Closed, OutcomeUnknown, Refused } from '../protocol/errors.ts'
 import { amount, needed, oneOf } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
@@ -109,16 +110,8 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const lostOn = (of: string) => (error: unknown) => new OutcomeUnknown(of, { cause: sqliteError(path, error, true) })
   const following = followers(what, watchOthers)
   const commits = grouped(
-    {
-      async commitBatch(writes) {
-        const verdicts = await whole(() => writeBatch(writes), lostOn(path))
-        following.wake(
-          writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream),
-        )
-        return verdicts
-      },
-    },
-    { what },
+    { commitBatch: (writes) => whole(() => writeBatch(writes), lostOn(path)) },
+    { what, tell: following.wake },
   )
 
   // Besides its fsync a transaction costs a page of the index for nearly every blob, because digests lie scattered: large ones share some.
@@ -134,7 +127,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       whole(() => {
         for (const work of batch) work()
       }),
-    { most: 512, bytesOf: () => 0, maxBytes: 0 },
+    { most: 512 },
   )
   async function leasing<T>(work: () => T): Promise<T> {
     let result: T | undefined
@@ -260,9 +253,8 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     },
     async forgetBlobs(digests, unputMs) {
       const gone: Digest[] = []
-      for (let at = 0; at < digests.length; at += MAX_ROWS) {
+      for (const some of inParts(digests, MAX_ROWS)) {
         open()
-        const some = digests.slice(at, at + MAX_ROWS)
         const isUnput = (digest: Digest) => deleteBlobs.run([digest, clock.now() - unputMs]).changes === 1
         gone.push(...(await whole(() => some.filter(isUnput))))
       }

@@ -8,14 +8,15 @@ export interface Together<T> {
 
 export interface TogetherOptions<T> {
   readonly most: number
-  readonly bytesOf: (item: T) => number
+  /** Of items that may be large. */
+  readonly bytesOf?: (item: T) => number
   /** A batch stays below, unless a single item is larger. */
-  readonly maxBytes: number
+  readonly maxBytes?: number
 }
 
 export function together<T>(
   write: (batch: readonly T[]) => Promise<void>,
-  { most, bytesOf, maxBytes }: TogetherOptions<T>,
+  { most, bytesOf = () => 0, maxBytes = 0 }: TogetherOptions<T>,
 ): Together<T> {
   let waiting: { readonly item: T; readonly settle: (failure?: { readonly error: unknown }) => void }[] = []
   let running: Promise<void> | undefined

@@ -103,7 +103,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'config print': () => ({ args: ['--effective'] }),
   version: () => ({ args: [] }),
   'confirm reject <id>': ({ confirm }) => ({ args: [confirm, '--reason', 'no'] }),
-  'propose <plan>': ({ waiting }) => ({ args: [waiting] }),
+  'propose <id>': ({ waiting }) => ({ args: [waiting] }),
   'pause <id>': ({ held }) => ({ args: [held] }),
   'resume [id]': ({ held }) => ({ args: [held], code: 2 }), // it waits again
   'signal <id> <name>': ({ held }) => ({ args: [held, 'paid', '--payload', '{"amount":12}'] }),
@@ -159,7 +159,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['absent', 'paid'], 1, 'there is no run absent'],
     [['absent', 'paid', '--payload', '{'], 64, '--payload is not valid: it is not JSON'],
   ],
-  'propose <plan>': [[['absent'], 1, 'there is no plan absent']],
+  'propose <id>': [[['absent'], 1, 'there is no plan absent']],
   list: [
     [['--limit', '3'], 64, '--limit goes with --ended'],
     [['--ended', '--status', 'running'], 64, 'Allowed choices are completed, failed, cancelled'],

@@ -1,4 +1,4 @@
-import type { Changes, CommitOptions, Kind } from '../../src/psg/change.ts'
+import type { Change, Changes, CommitOptions, Kind } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import type { GraphOptions } from '../../src/psg/graph.ts'
 import { decide, endPlan, move, proposePlan, startPlan } from '../../src/psg/moves.ts'
@@ -1494,6 +1494,44 @@ export const RULE_CASES: readonly RuleCase[] = [
           ...at('extension', extension, 'governance.locked'),
         },
         passes: { changes: [set('extension', extension, { name: 'x', governance: governance(confirm) })] },
+      }
+    },
+  },
+  {
+    rule: 'governance.locked',
+    title: 'refuses an approved Confirm that is older than the one that opened the lock last',
+    async prepare(world) {
+      const { graph, id } = world
+      const { extension, confirm: older, governance } = await withLocked(world)
+      const [newer, newest] = [id(), id()]
+      for (const confirm of [newer, newest]) {
+        await graph.commit([add('confirm', confirm, confirmData(confirm, 'extension', extension))], by)
+        await graph.commit(decide(graph, confirm, { status: 'approved', decided_by_role: 'owner' }), by)
+      }
+      await graph.commit([set('extension', extension, { name: 'x', governance: governance(newer) })], by)
+      return {
+        breaks: {
+          changes: [set('extension', extension, { name: 'y', governance: governance(older) })],
+          ...at('extension', extension, 'governance.locked'),
+        },
+        passes: { changes: [set('extension', extension, { name: 'y', governance: governance(newest) })] },
+      }
+    },
+  },
+  {
+    rule: 'governance.locked',
+    title: 'refuses to retire what is locked without a Confirm of its own',
+    async prepare(world) {
+      const { extension, confirm, governance } = await withLocked(world)
+      const retiring = set('extension', extension, {})
+      return {
+        breaks: {
+          changes: [{ ...retiring, retired: true } as Change],
+          ...at('extension', extension, 'governance.locked'),
+        },
+        passes: {
+          changes: [{ ...set('extension', extension, { governance: governance(confirm) }), retired: true } as Change],
+        },
       }
     },
   },

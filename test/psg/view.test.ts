@@ -148,6 +148,19 @@ describe('psg/query', () => {
     expect(graph.state.hasGroup(ids[0]!)).toBe(false)
   })
 
+  it('goes on, page by page, behind what the journal alone tells yet', async () => {
+    const given = await world()
+    const plan = await withPlan(given, { a: [], b: [], c: [], d: [], e: [] })
+    const found: string[] = []
+    let after: string | undefined
+    do {
+      const page = await given.graph.query({ kind: 'step', limit: 2, ...(after !== undefined && { after }) })
+      found.push(...page.nodes.map(({ id }) => id))
+      after = page.next
+    } while (after !== undefined && found.length < 10)
+    expect(found).toEqual(plan.document.steps.map(({ step_id }) => step_id).sort())
+  })
+
   it('finds nothing in the store that was deleted', async () => {
     const { graph } = await world({ mostTrailing: 0 })
     await graph.commit([add('file', 'a.ts', file('a.ts')), add('file', 'b.ts', file('b.ts'))], by)

@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'config-check': ['protocol', 'ael', 'bus', 'vsl', 'config'], // it asks them what they could work with
   'configured-adapters': ['orchestrator', 'vsl', 'ael', 'protocol', 'config', 'config-check'],
   'configured-store': ['vsl', 'protocol', 'config'],
-  folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
+  folder: ['orchestrator', 'drift', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
   compose: BELOW_COMPOSE,
   golden: ['compose', ...BELOW_COMPOSE],
   server: ['golden', 'compose', ...BELOW_COMPOSE],

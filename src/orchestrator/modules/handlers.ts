@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../protocol/clock.ts'
 import { clock as clockField, refuseUnlessFit } from '../../protocol/fields.ts'
+import { given } from '../../protocol/given.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import type { ModuleName } from '../../protocol/types.ts'
 import type { ModuleCall, ModuleHandler } from '../flow.ts'
@@ -14,8 +15,8 @@ export function protocolHandlers(options: { clock?: Clock } = {}): { readonly [M
   const { clock = systemClock } = options
   const handlers = Object.entries(protocolModules).map(([name, { make }]) => {
     const handler: ModuleHandler = ({ ctx, input }) => {
-      const given = { ...known(name as ModuleName, ctx), ...(isObject(input) && input) } as JsonObject
-      return { output: { [name]: make!(given, { clock }) } }
+      const object = { ...known(name as ModuleName, ctx), ...(isObject(input) && input) } as JsonObject
+      return { output: { [name]: make!(object, { clock }) } }
     }
     return [name, handler]
   })
@@ -26,8 +27,6 @@ export function protocolHandlers(options: { clock?: Clock } = {}): { readonly [M
 function known(module: ModuleName, ctx: ModuleCall['ctx']): JsonObject {
   const { context_id } = Object(ctx.context) as { context_id?: string }
   const { plan_id } = Object(ctx.plan) as { plan_id?: string }
-  const context = context_id === undefined ? {} : { context_id }
-  const plan = plan_id === undefined ? {} : { plan_id }
   switch (module) {
     case 'context':
     case 'role':
@@ -36,8 +35,8 @@ function known(module: ModuleName, ctx: ModuleCall['ctx']): JsonObject {
     case 'confirm':
       return plan_id === undefined ? {} : { target_type: 'plan', target_id: plan_id }
     case 'trace':
-      return { ...context, ...plan }
+      return given({ context_id, plan_id })
     default:
-      return context
+      return given({ context_id })
   }
 }
