@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, Refused } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
+import { keepWatched } from '../protocol/on-abort.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, ChildFlow, DeltaSource, RetryPolicy } from './adapter.ts'
@@ -99,6 +100,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const places = options.atOnce && placesFor(options.atOnce)
   const shutdown = new AbortController()
   setMaxListeners(0, shutdown.signal) // each wait between two attempts is one
+  keepWatched(shutdown.signal)
   const heard = options.onDelta === undefined ? nowhere : listening(options.onDelta)
   let closing: Promise<void> | undefined
 
@@ -172,7 +174,8 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const begin = (action: Action, way: Way, call: CallOptions & Omit<Partial<Call>, 'onDelta'> = {}) => {
     if (!object.fits(call)) return Promise.reject(badCall(call))
     const { role, run: runRef, resume, observer: own, parent_execution_id } = call
-    return run(action, way, {
+    const { maxOutputBytes } = options
+    const passage: { -readonly [F in keyof Passage]: Passage[F] } = {
       signal: call.signal ?? shutdown.signal,
       shutdown: shutdown.signal,
       execution_id: call.execution_id ?? clock.uuid(),
@@ -183,13 +186,15 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       act: notYet,
       child: call.child ?? ofItsOwn,
       onDelta: call.onDelta === undefined ? heard : listening(call.onDelta),
-      ...(options.maxOutputBytes === undefined ? {} : { maxOutputBytes: options.maxOutputBytes }),
-      ...(role === undefined ? {} : { role }),
-      ...(runRef === undefined ? {} : { run: runRef }),
-      ...(resume === undefined ? {} : { resume }),
-      ...(own === undefined ? {} : { observer: own }),
-      ...(parent_execution_id === undefined ? {} : { parent_execution_id }),
-    })
+    }
+    // One by one: each spread of what may be absent takes the engine as long as all of the rest.
+    if (maxOutputBytes !== undefined) passage.maxOutputBytes = maxOutputBytes
+    if (role !== undefined) passage.role = role
+    if (runRef !== undefined) passage.run = runRef
+    if (resume !== undefined) passage.resume = resume
+    if (own !== undefined) passage.observer = own
+    if (parent_execution_id !== undefined) passage.parent_execution_id = parent_execution_id
+    return run(action, way, passage)
   }
 
   const layer: ActionLayer = {

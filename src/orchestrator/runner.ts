@@ -1,5 +1,5 @@
 import { MplpError } from '../protocol/errors.ts'
-import { onAbort } from '../protocol/on-abort.ts'
+import { keepWatched, onAbort } from '../protocol/on-abort.ts'
 import type { RunError } from '../protocol/run-error.ts'
 import { inWords } from '../protocol/thrown.ts'
 import { takeOff } from './dispatch.ts'
@@ -42,6 +42,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     bell.ring()
   }
   const forgets = [options.drain, run.owner.lost].map((signal) => onAbort(signal, stopped))
+  forgets.push(keepWatched(run.abort.signal))
   let departing: readonly Flight[] = []
   try {
     let first = true

@@ -189,9 +189,14 @@ export const isoNow = (clock: Pick<Clock, 'now'>): string => isoMicros(clock.now
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 function textOf(ms: number): string {
-  if (ms >= FIRST_MS && ms <= LAST_MS) return new Date(ms).toISOString().slice(0, -1)
-  throw new InvalidInput('time', [problem('', 'range', 'is not a time of the years 0 to 9999', ms)])
+  if (!(ms >= FIRST_MS && ms <= LAST_MS))
+    throw new InvalidInput('time', [problem('', 'range', 'is not a time of the years 0 to 9999', ms)])
+  const second = Math.floor(ms / 1000)
+  if (second !== lastSecond.second) lastSecond = { second, text: new Date(ms).toISOString().slice(0, -4) }
+  return `${lastSecond.text}${String(ms - second * 1000).padStart(3, '0')}`
 }
+/** A store that syncs takes a millisecond for a step: the engine's own way would be gone for each, and reckons with time zones first. */
+let lastSecond = { second: Number.NaN, text: '' }
 
 /** Back from the text. */
 export const microsOf = (iso: string): number => Date.parse(iso) * 1000 + Number(iso.slice(-4, -1))

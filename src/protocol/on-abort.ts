@@ -32,6 +32,9 @@ function watch(signal: AbortSignal): Watch {
   return { rings, end }
 }
 
+/** For a signal that many wait for, one after another: its listener stays, and is not made anew for each, until what this returns is called. */
+export const keepWatched = (signal: AbortSignal): (() => void) => onAbort(signal, () => undefined)
+
 /** Calls back once the signal is aborted, at once if it is; what it returns takes the wish back. */
 export function whenAborted(signal: AbortSignal, ring: () => void): () => void {
   if (signal.aborted) ring()

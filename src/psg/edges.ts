@@ -11,7 +11,7 @@ const MOST_LISTED = 6
 export function withEdge(edges: Edges, edge: Edge): Edges {
   if (edges === undefined) return [edge]
   if (edges instanceof Set) return edges.add(edge)
-  return edges.length < MOST_LISTED ? edges.concat(edge) : new Set(edges).add(edge)
+  return edges.length < MOST_LISTED ? edges.concat([edge]) : new Set(edges).add(edge)
 }
 
 export function withoutEdge(edges: Edges, edge: Edge): Edges {

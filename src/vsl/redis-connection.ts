@@ -72,9 +72,9 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
 
   /** Waits until commands can be sent. */
   async function standing(time: Timer): Promise<void> {
-    while (redis.status !== 'ready' || time.isUp) {
+    while (redis.status !== 'ready' || time.isUp()) {
       if (state === 'closed') throw new Closed(what)
-      if (time.isUp) throw unreachable(what, trouble)
+      if (time.isUp()) throw unreachable(what, trouble)
       const impatience = new AbortController()
       void time.up.then(() => impatience.abort())
       await changed.wait(impatience.signal)
@@ -202,7 +202,7 @@ function unreachable(what: string, trouble: unknown): MplpError {
 const TIME_UP = Symbol('time is up')
 interface Timer {
   readonly up: Promise<typeof TIME_UP>
-  readonly isUp: boolean
+  isUp(): boolean
   stop(): void
 }
 function timer(ms: number): Timer {
@@ -214,11 +214,5 @@ function timer(ms: number): Timer {
       resolve(TIME_UP)
     }, ms)
   })
-  return {
-    up,
-    get isUp() {
-      return isUp
-    },
-    stop: () => clearTimeout(handle),
-  }
+  return { up, isUp: () => isUp, stop: () => clearTimeout(handle) }
 }

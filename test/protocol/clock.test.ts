@@ -120,6 +120,16 @@ describe('isoMicros', () => {
     )
   })
 
+  it('tells what comes close together as a date does, also before the epoch', () => {
+    const close = fc.tuple(fc.integer({ min: -4_000_000_000_000, max: 4_000_000_000_000 }), fc.array(fc.nat(2_500)))
+    fc.assert(
+      fc.property(close, ([first, later]) => {
+        for (const more of [0, ...later])
+          expect(isoMicros((first + more) * 1000)).toBe(new Date(first + more).toISOString().replace('Z', '000Z'))
+      }),
+    )
+  })
+
   it('leaves out what is below a microsecond', () => {
     expect(isoMicros(1_767_225_600_000_001.5)).toBe('2026-01-01T00:00:00.000001Z')
   })
