@@ -1,3 +1,4 @@
+import { isObject } from '../protocol/json.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
@@ -25,10 +26,10 @@ export const childrenWaitedFor = (graph: ProjectGraph, plan: string): readonly s
     action.data.status === 'completed' ? [] : childrenOf(graph, action),
   )
 
-/** Those that a way back leaves alone: whose step says itself what takes it back, takes them back. */
+/** Those that a way back leaves alone: an action that takes their parent's back takes them back too. */
 export const childrenLeft = (graph: ProjectGraph, plan: string): readonly string[] =>
   [...ofKind(graph.state.nodesOf(plan), 'action')].flatMap((action) =>
-    action.data.inverse === undefined ? childrenOf(graph, action) : [],
+    isObject(action.data.inverse) ? [] : childrenOf(graph, action),
   )
 
 /** Which of these runs have not ended, and which are not there: they are about to be, or were refused. Costs two questions, however many they are. */

@@ -50,7 +50,7 @@ export interface RollbackReport {
   readonly effects: readonly EffectOutcome[]
   readonly files: readonly TakenBack[]
   readonly left: readonly Left[]
-  /** Runs that its steps have submitted, or those of the runs that it goes on from, where these have no `inverse`: what they did stays, and each is taken back by its own id. */
+  /** Runs that its steps have submitted, or those of the runs that it goes on from, where these have no `inverse` that names an action: what they did stays, and each is taken back by its own id. */
   readonly children: readonly string[]
 }
 type Told = Omit<RollbackReport, 'children'>

@@ -200,6 +200,20 @@ describe('a child', () => {
     expect(messages).toEqual([expect.stringMatching(/submit the flow to the runtime/), messages[0]])
   })
 
+  it.each([
+    ['is named', 'irreversible' as const],
+    ['is named', undefined],
+    ['is not named', { action_type: 'function', params: { name: 'noop' } }],
+  ])('%s by a way back, where its parent says of its own: %j', async (is, inverse) => {
+    const runtime = await openRuntime({ vsl: 'memory:', functions: { noop: () => null, parent: parentOf('noop') } })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ parent: { binding: { approval: 'none', ...(inverse && { inverse }) } } })
+    const run = await runtime.submit(flow)
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    const { children } = await runtime.rollback(run.run_id, { dryRun: true })
+    expect(children).toEqual(is === 'is named' ? [childIdOf(flow)] : [])
+  })
+
   it('is named by the way back of what goes on from its parent, whose own way back is refused', async () => {
     let fails = true
     const ship = () => (fails ? Promise.reject(finalFailure('no')) : null)
