@@ -5,11 +5,9 @@ import { breachProblems } from '../protocol/invariants.ts'
 import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
-import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Binding, Change, Gate, NodeAdd, Parent, Run } from '../psg/change.ts'
+import type { Binding, Birth, Change, NodeAdd, Parent, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { partsOf } from '../psg/document.ts'
-import { isKind } from '../psg/node.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { expiryAt, voicesOf } from './gate.ts'
@@ -94,7 +92,7 @@ export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known
     ...(known.inherits?.collab ? partsOf('collab', known.inherits.collab) : []),
   ]
   const chunks = inCommits(added, plan, bindingOfEach, done)
-  const gates = approvals({ plan, parts: chunks.flat(), approval, run_id, confirm_id, clock })
+  const gates = approvals({ plan_id, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoNow(clock)
   const record: Run = {
@@ -147,8 +145,7 @@ export function submission(flow: Flow, clock: Pick<Clock, 'now' | 'uuid'>, known
 }
 
 interface Asking {
-  readonly plan: Plan
-  readonly parts: readonly Change[]
+  readonly plan_id: string
   readonly approval: ApprovalAsked
   readonly run_id: string
   readonly confirm_id: string
@@ -156,18 +153,15 @@ interface Asking {
 }
 
 /** Proposed in any case; approved and started at once when policy may. */
-function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking): readonly Change[] {
-  const { plan_id } = plan
+function approvals({ plan_id, approval, run_id, confirm_id, clock }: Asking): readonly Change[] {
   const gate_id = clock.uuid()
   const ask = approval === 'auto' ? {} : approval
-  const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
   const at = isoNow(clock)
   const expires = expiryAt(clock, ask)
-  const gate: Gate = {
+  const gate: Birth<'gate'> = {
     gate_id,
     confirm_id,
     target: { kind: 'plan', id: plan_id },
-    digest: planDigest(nodes.find((node) => isKind(node, 'plan'))!, nodes),
     ...voicesOf(ask),
     ...(approval !== 'auto' && { expires_at: isoMicros(expires * 1000) }),
   }

@@ -89,8 +89,10 @@ export interface NodeAdd<K extends Kind = Kind> {
   readonly imported?: true
   /** It was deleted and comes back under its old id. */
   readonly revived?: true
-  readonly data: NodeData[K]
+  readonly data: Birth<K>
 }
+/** What a node is born with. A plan's gate may leave its digest to the commit that proposes the plan, where nobody has seen an earlier state of it. */
+export type Birth<K extends Kind> = K extends 'gate' ? Omit<Gate, 'digest'> & Partial<Gate> : NodeData[K]
 export interface NodeUpdate<K extends Kind = Kind> {
   readonly kind: 'node_update'
   readonly node: K

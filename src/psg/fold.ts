@@ -9,7 +9,7 @@ import type { GraphState } from './state.ts'
 export interface Folded {
   /** In the order in which they were first named. */
   readonly deltas: readonly Delta[]
-  readonly byKind: ReadonlyMap<Kind, ReadonlyMap<string, Delta>>
+  readonly byKind: ReadonlyMap<Kind, ReadonlyMap<string, Open>>
   readonly misfits: readonly Violation[]
 }
 
@@ -36,7 +36,8 @@ interface Folding {
   /** What this commit adds, for those that are added before what they hang on. */
   toCome: ReadonlyMap<string, NodeAdd> | undefined
 }
-type Open = { -readonly [F in keyof Delta]: Delta[F] }
+/** A delta that is still being put together. */
+export type Open = { -readonly [F in keyof Delta]: Delta[F] }
 
 function foldIn(folding: Folding, change: Change): Violation | undefined {
   switch (change.kind) {

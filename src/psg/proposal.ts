@@ -5,8 +5,8 @@ import type { StepStatus } from '../protocol/types.ts'
 import { planDigest } from './approval.ts'
 import type { AnyNode, Changes, CommitOptions, Kind, Node, NodeOf } from './change.ts'
 import { type Delta, isStructural } from './delta.ts'
-import { type Folded, fold } from './fold.ts'
-import { isKind, statusOf } from './node.ts'
+import { type Folded, fold, type Open } from './fold.ts'
+import { isKind, nodeOf, statusOf } from './node.ts'
 import { noSteps } from './plan-facts.ts'
 import { orderOf, type StepOrder } from './plan-order.ts'
 import type { GraphState } from './state.ts'
@@ -43,6 +43,7 @@ export class Proposal {
     this.options = options
     this.micros = micros
     this.#folded = fold(footing.state, footing.revision + 1, changes)
+    for (const gate of this.#folded.byKind.get('gate')?.values() ?? []) this.#bind(gate)
   }
 
   get graph(): string {
@@ -126,6 +127,15 @@ export class Proposal {
   get order(): StepOrder {
     this.#order ??= this.deltas.some(isStructural) ? orderOf(this) : NO_ORDER
     return this.#order
+  }
+
+  /** A plan's gate that comes without a digest allows the plan as this commit leaves it. */
+  #bind(gate: Open): void {
+    const { before, after } = gate
+    if (before || !isKind(after, 'gate') || after.data.digest !== undefined || after.data.target?.kind !== 'plan')
+      return
+    const plan = this.after('plan', after.data.target.id)
+    if (plan) gate.after = nodeOf(after, { ...after.data, digest: this.digestAfter(plan) })
   }
 
   *#groupAfter(group: string): Iterable<AnyNode> {

@@ -5,6 +5,7 @@ export type {
   AnyNode,
   Began,
   Binding,
+  Birth,
   BornEvent,
   Change,
   Changes,

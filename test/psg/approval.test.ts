@@ -3,6 +3,7 @@ import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { Decision } from '../../src/protocol/types.ts'
 import { planDigest, verdict } from '../../src/psg/approval.ts'
+import type { NodeAdd } from '../../src/psg/change.ts'
 import { confirmOf, gateOf } from '../../src/psg/confirm.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { type Deciding, decide, endPlan, move, type Proposing, proposePlan, startPlan } from '../../src/psg/moves.ts'
@@ -176,6 +177,21 @@ describe('psg: approvals', () => {
     expect(digest()).toBe(first)
     await graph.commit([set('step', plan.step('build'), { description: 'x' })], by)
     expect(digest()).not.toBe(first)
+  })
+
+  it('are bound to the plan as its commit leaves it, where the gate brings no digest', async () => {
+    const given = await world()
+    const plan = await withPlan(given)
+    const { graph } = given
+    const proposing = proposePlan(graph, plan.id, { requested_by_role: 'planner' })
+    const { id, data } = proposing.at(-1) as NodeAdd<'gate'>
+    const { digest: seen, ...unbound } = data
+    const changed = set('step', plan.step('build'), { description: 'x' })
+    await graph.commit([changed, ...proposing.slice(0, -1), add('gate', id, unbound)], by)
+    expect(graph.get('gate', id)?.data.digest).toBe(
+      planDigest(graph.get('plan', plan.id)!, graph.state.nodesOf(plan.id)),
+    )
+    expect(graph.get('gate', id)?.data.digest).not.toBe(seen)
   })
 
   it('are withdrawn with the plan, and a plan that is proposed after the last word has a new Confirm', async () => {

@@ -2,7 +2,7 @@ import { type Clock, type ManualClock, manualClock } from '../../src/protocol/cl
 import { RevisionConflict, RuleViolation } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Context, Plan, Step } from '../../src/protocol/types.ts'
-import type { BornEvent, Change, Changes, Commit, CommitOptions, Kind, NodeData } from '../../src/psg/change.ts'
+import type { Birth, BornEvent, Change, Changes, Commit, CommitOptions, Kind, NodeData } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { type GraphOptions, openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
@@ -96,7 +96,7 @@ export function planOf(
 export const add = <K extends Kind>(
   node: K,
   id: string,
-  data: NodeData[K],
+  data: Birth<K>,
   more: { owner?: string; at?: number; group?: string; imported?: true; revived?: true } = {},
 ): Change => ({ kind: 'node_add', node, id, ...more, data }) as Change
 

@@ -1,4 +1,4 @@
-import type { Change, Changes, CommitOptions, Kind } from '../../src/psg/change.ts'
+import type { Change, Changes, CommitOptions, Gate, Kind } from '../../src/psg/change.ts'
 import { confirmOf } from '../../src/psg/confirm.ts'
 import type { GraphOptions } from '../../src/psg/graph.ts'
 import { decide, endPlan, move, proposePlan, startPlan } from '../../src/psg/moves.ts'
@@ -1034,6 +1034,22 @@ export const RULE_CASES: readonly RuleCase[] = [
           ...at('gate', gate, 'digest'),
         },
         passes: { changes: proposing },
+      }
+    },
+  },
+  {
+    rule: 'schema',
+    title: 'refuses a gate without a digest, unless it is one of a plan that is there',
+    async prepare(world) {
+      const { graph, id } = world
+      const plan = await withPlan(world)
+      const proposing = proposePlan(graph, plan.id, { requested_by_role: 'planner' })
+      const { id: gate, data } = proposing[2] as { id: string; data: Gate }
+      const { digest: _, ...unbound } = data
+      const about = (target: Gate['target']) => [...proposing.slice(0, 2), add('gate', gate, { ...unbound, target })]
+      return {
+        breaks: { changes: about({ kind: 'plan', id: id() }), ...at('gate', gate, 'digest') },
+        passes: { changes: about({ kind: 'plan', id: plan.id }) },
       }
     },
   },
