@@ -14,10 +14,10 @@ import { decorated, onward, type Passage } from './decorate.ts'
 import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
-import { closeInTime } from './in-time.ts'
 import { inverseBy } from './inverse.ts'
 import { lackOf } from './lack.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
+import { closeAll, closeOne, type Member } from './member.ts'
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { isReadOnly } from './read-only.ts'
@@ -253,11 +253,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     async unregister(action_type) {
       const member = members.get(action_type) ?? missing(action_type)
       members.delete(action_type)
-      await ended(member, clock)
+      await closeOne(member, clock)
     },
     close() {
       if (closing !== undefined) return closing
-      closing = shut([...members.values()], clock)
+      closing = closeAll([...members.values()], clock)
       shutdown.abort()
       return closing
     },
@@ -279,14 +279,6 @@ type Way = 'whole' | 'once'
 const NO_ADAPTER = 'adapter for actions of type'
 const those = (types: readonly string[]): string | undefined =>
   types.length === 0 ? undefined : `those that there are do ${[...types].sort().join(', ')}`
-
-interface Member {
-  readonly adapter: Adapter
-  readonly whole: Adapter
-  readonly once: Adapter
-  running: number
-  idle?: () => void
-}
 
 const nowhere = () => undefined
 const asItIs = <T>(wait: Promise<T>) => wait
@@ -316,18 +308,3 @@ const noObject = (what: string) => (found: unknown) =>
 const badCall = noObject('call')
 const badParams = noObject('params')
 const badOutcome = noObject('outcome')
-
-/** When what is under way has ended. */
-async function ended(member: Member, clock: Clock): Promise<void> {
-  if (member.running > 0)
-    await new Promise<void>((resolve) => {
-      member.idle = resolve
-    })
-  await closeInTime(member.adapter, clock)
-}
-
-async function shut(members: readonly Member[], clock: Clock): Promise<void> {
-  const closings = await Promise.allSettled(members.map((member) => ended(member, clock)))
-  const failed = closings.find((closing) => closing.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-}
