@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { expect } from 'vitest'
 import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer, newAction } from '../../src/ael/ael.ts'
 import { type FunctionCall, type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
@@ -75,8 +76,24 @@ export interface Grip {
 }
 type Functions = { readonly [name: string]: FunctionSpec }
 
-/** What no story comes to. */
-export const NOTHING_WRONG = { faults: [], left: [], twice: [], errors: [] }
+/** Whatever becomes of these stories, what they told is taken back, and of some there is something to be. */
+export async function allTakenBack<Story>(
+  stories: fc.Arbitrary<Story>,
+  takenBack: (story: Story, seed: number) => ReturnType<ReturnType<typeof holders>['takenBack']>,
+  numRuns: number,
+): Promise<void> {
+  let told = 0
+  await fc.assert(
+    fc.asyncProperty(stories, fc.nat(1_000_000), async (given, seed) => {
+      const { report, wrong } = await takenBack(given, seed)
+      expect(wrong).toEqual({ faults: [], left: [], twice: [], errors: [] })
+      expect(['done', 'nothing']).toContain(report.status)
+      told += report.effects.length
+    }),
+    { numRuns },
+  )
+  expect(told).toBeGreaterThan(0)
+}
 
 /** A store and processes on it that hold things, let them go, and die of it. */
 export function holders(dying: readonly Death[], seed: number, functionsOf: (grip: Grip) => Functions) {
