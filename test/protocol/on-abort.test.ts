@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
-import { describe, expect, it } from 'vitest'
-import { onAbort } from '../../src/protocol/on-abort.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { keepWatched, onAbort } from '../../src/protocol/on-abort.ts'
 
 describe('who waits for a signal', () => {
   const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
@@ -13,6 +13,16 @@ describe('who waits for a signal', () => {
     forget[0]?.()
     expect(listeners(signal)).toBe(1)
     forget[1]?.()
+    expect(listeners(signal)).toBe(0)
+  })
+
+  it('finds the listener of those before where the signal is kept watched, until it is no longer', () => {
+    const { signal } = new AbortController()
+    const listens = vi.spyOn(signal, 'addEventListener')
+    const forget = keepWatched(signal)
+    for (let i = 0; i < 3; i++) onAbort(signal, () => undefined)()
+    expect(listens).toHaveBeenCalledTimes(1)
+    forget()
     expect(listeners(signal)).toBe(0)
   })
 
