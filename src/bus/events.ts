@@ -1,11 +1,15 @@
 import { Closed } from '../protocol/errors.ts'
+import { leavable } from '../protocol/leavable.ts'
 import type { Delivery, Handler, Subscription } from './transport.ts'
 
 /** A subscription as an iterable: a delivery counts as handled when the consumer asks for the next. Throws what ended the subscription. */
-export async function* iterate(
-  subscribe: (handler: Handler) => Promise<Subscription>,
-): AsyncGenerator<Delivery, void, undefined> {
+export function iterate(subscribe: Subscribing): AsyncGenerator<Delivery, void, undefined> {
   const hand = handOver()
+  return leavable(walk(subscribe, hand), () => hand.end(undefined))
+}
+type Subscribing = (handler: Handler) => Promise<Subscription>
+
+async function* walk(subscribe: Subscribing, hand: ReturnType<typeof handOver>): AsyncGenerator<Delivery, void> {
   let subscription: Subscription
   try {
     subscription = await subscribe(hand.give)

@@ -49,7 +49,7 @@ export interface Source {
    * else. Throws InvalidInput for an unknown filter or option, Refused for what the traits say this carrier cannot do.
    */
   subscribe(filter: Filter, handler: Handler, options?: SubscribeOptions): Promise<Subscription>
-  /** The same as an iterable, beginning with the first `next()`. Ends, without an error, when the signal is aborted or the source closed. */
+  /** The same as an iterable, beginning with the first `next()`. Ends, without an error, when the signal is aborted, the source closed, or it is left, also while nothing comes. */
   events(filter: Filter, options?: EventsOptions): AsyncIterable<Delivery>
   readonly traits: TransportTraits
   /** Lets handlers finish what they have been given, for a bounded time. Safe to call twice. */

@@ -1,5 +1,6 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
+import { leavable } from '../protocol/leavable.ts'
 import { eitherOf, onAbort } from '../protocol/on-abort.ts'
 import type { RunResult } from '../protocol/run-result.ts'
 import { slept, unlessAborted } from '../protocol/waiting.ts'
@@ -36,7 +37,7 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
    * when it lacks something that the run needs.
    */
   rest(signal?: AbortSignal): Promise<'ended' | 'waiting'>
-  /** The run's events from its beginning, then live, until it has ended. */
+  /** The run's events from its beginning, then live, until it has ended. Who leaves, also while nothing comes, leaves nothing behind. */
   events(options?: { signal?: AbortSignal }): AsyncIterable<BornEvent & { readonly revision: number }>
   cancel(): Promise<void>
 }
@@ -69,9 +70,15 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
   const driven = (signal: AbortSignal | undefined) =>
     signal ? unlessAborted(hands.driving(), signal) : hands.driving()
 
-  async function* events(options: { signal?: AbortSignal } = {}) {
+  function events(options: { signal?: AbortSignal } = {}) {
+    const left = new AbortController()
+    return leavable(told(options, left.signal), () => left.abort())
+  }
+
+  async function* told(options: { signal?: AbortSignal }, left: AbortSignal) {
     refuseUnlessFit('events', options, { signal: signalField })
-    const { signal, seen, end } = unlessSeen(() => graph.revision === 0, options.signal)
+    const asked = eitherOf(left, options.signal)
+    const { signal, seen, end } = unlessSeen(() => graph.revision === 0, asked.signal)
     try {
       for await (const entry of graph.store.read(graph.id, { after: node.born - 1, follow: true, signal })) {
         const body = entry.body as unknown as EntryBody
@@ -80,6 +87,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       }
     } finally {
       end()
+      asked.unlink()
     }
     if (seen()) throw new NotFound('run', run_id) // it was taken away before its end was read
   }

@@ -537,6 +537,14 @@ export function transportContract(name: string, open: () => Promise<TransportRig
       }
     })
 
+    it('ends an iteration that is left while nothing comes', async () => {
+      const source = await rig.listener()
+      const events = source.events({})[Symbol.asyncIterator]()
+      const next = events.next()
+      await events.return?.()
+      expect(await next).toEqual({ done: true, value: undefined })
+    })
+
     it('ends a subscription when its signal is aborted', async () => {
       const aborting = new AbortController()
       const { got, subscription } = await collect({}, { signal: aborting.signal })

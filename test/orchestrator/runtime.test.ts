@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners } from 'node:events'
+import { Readable } from 'node:stream'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
@@ -1218,6 +1219,26 @@ describe('a runtime', () => {
     expect((await inTime(clock, events.next())).done).toBe(false)
     await inTime(clock, runtime.close())
     expect(clock.sleeping).toBe(0)
+  })
+
+  it('ends its events for who leaves while nothing comes, as a stream does that is destroyed', async () => {
+    const clock = manualClock()
+    const runtime = await runtimeOf({}, { clock })
+    const run = await runtime.submit(flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }))
+    await inTime(clock, run.rest())
+    for (const why of [undefined, new Error('the client is gone')]) {
+      const stream = Readable.from(run.events()).resume()
+      const failed: unknown[] = []
+      stream.on('error', (error) => failed.push(error))
+      const closed = new Promise((resolve) => stream.on('close', resolve))
+      await passes(clock, 1_000) // it has read all that there is
+      const { sleeping } = clock
+      stream.destroy(why)
+      await inTime(clock, closed)
+      expect(clock.sleeping).toBe(sleeping - 1)
+      expect(failed).toEqual(why ? [why] : [])
+    }
+    await inTime(clock, runtime.close())
   })
 
   it('lists every run that has not ended, whatever it waits for, and no other', async () => {
