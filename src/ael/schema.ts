@@ -179,11 +179,15 @@ function compile({ $async: _, ...given }: JsonObject, path: string): ValidateFun
   try {
     return cutShort(COMPILED_MS, () => ajv.compile(schema))
   } catch (error) {
+    if (error instanceof EvalError) throw refused(path, NO_CODE)
     throw refused(path, `does not compile: ${error instanceof Error ? error.message : 'unknown reason'}`)
   } finally {
     ajv.removeSchema(schema) // it would keep every schema it ever saw
   }
 }
+
+const NO_CODE =
+  'cannot be compiled where node makes no code of text: give a schema of zod or another library that speaks Standard Schema, or start node without --disallow-code-generation-from-strings'
 
 const DRAFT_7 = 'http://json-schema.org/draft-07/schema#'
 const isDraft7 = ({ $schema }: JsonObject): boolean => typeof $schema === 'string' && $schema.includes('draft-07')

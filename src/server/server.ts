@@ -54,7 +54,7 @@ const LONGEST_PARAMETER = 4_096
 const RUNTIME = needed(having('a runtime, as openRuntime opens them', 'submit', 'flush', 'rollback'))
 const OPTIONS: Fields = { onError: method, graceMs: duration, '*': anything } // those of the config are settled apart
 
-/** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
+/** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens, for a port in use, and where node makes no code of text. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
   refuseUnlessFit('server', { runtime, options }, { runtime: RUNTIME, options: OPTIONS })
   const { onError: told = () => undefined, graceMs = GRACE_MS, ...server } = options
@@ -63,6 +63,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const stop = new AbortController()
   const counted = counters()
   const { answered, blamed, landed } = failuresIn(runtime, onError)
+  refuseWithoutCode()
   const { default: fastify } = await import('fastify')
   const app = fastify({
     bodyLimit: body_limit_bytes,
@@ -135,6 +136,19 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
       closing ??= closed()
       return closing
     },
+  }
+}
+
+/** Fastify finds its routes by code that it makes of text. */
+function refuseWithoutCode(): void {
+  try {
+    new Function()
+  } catch (cause) {
+    throw new Refused(
+      'node makes no code of text here, and the server has need of it',
+      'start node without --disallow-code-generation-from-strings',
+      { cause },
+    )
   }
 }
 
