@@ -126,8 +126,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
 
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
   const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage => {
-    const child = (flow: ChildFlow) =>
-      call.untimed(call.child === ofItsOwn ? childOf(action_id, flow, call) : call.child(flow))
+    const child = (flow: ChildFlow) => {
+      const wait = call.untimed(call.child === ofItsOwn ? childOf(action_id, flow, call) : call.child(flow))
+      wait.catch(() => undefined) // heard here, since an action need not wait for it: a close would end the process otherwise
+      return wait
+    }
     return onward(call, call, {
       child,
       checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), spentOf(spent, action_type)),

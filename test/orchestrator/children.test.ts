@@ -339,6 +339,30 @@ describe('a child', () => {
     },
   )
 
+  it('that its parent does not wait for ends no process when the parent is cancelled, nor when the runtime is closed', async () => {
+    const unhandled: unknown[] = []
+    const hear = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', hear)
+    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const { work, slow } = slowly()
+    const parent: FunctionSpec = async (stays, { child, idempotency_key, signal }) => {
+      void child(oneStep(`${idempotency_key} child`, 'slow'))
+      if (stays) await new Promise((_, reject) => signal.addEventListener('abort', reject))
+    }
+    const given = world({})
+    const runtime = await given.start(having({ parent, slow }, given.clock))
+    const stays = { binding: { params: { name: 'parent', args: true } } }
+    const [left, cancelled] = [flowOf({ parent: {} }), flowOf({ parent: stays })]
+    expect(await inTime(given.clock, (await runtime.submit(left)).result())).toMatchObject({ status: 'completed' })
+    const run = await runtime.submit(cancelled)
+    await until(given.clock, () => work.begun === 2)
+    await run.cancel()
+    expect(await inTime(given.clock, run.result())).toMatchObject({ status: 'cancelled' })
+    await inTime(given.clock, runtime.close())
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(unhandled).toEqual([])
+  })
+
   it('is left to go on where its parent has ended well without it', async () => {
     const begun = door()
     const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
