@@ -66,9 +66,11 @@ const SUBMITTED_MS = 1_000
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
   const { run_id, plan_id, trace_id } = node.data
 
-  /** Whoever waits no longer need not wait for what this process has in hand either. */
-  const driven = (signal: AbortSignal | undefined) =>
-    signal ? unlessAborted(hands.driving(), signal) : hands.driving()
+  /** Whoever waits no longer need not wait for what this process has in hand either; nor need anybody once it was closed beside a store that is silent. */
+  const driven = (asked: AbortSignal | undefined) => {
+    const { signal, unlink } = eitherOf(hands.closed, asked)
+    return unlessAborted(hands.driving(), signal).finally(unlink)
+  }
 
   function events(options: { signal?: AbortSignal } = {}) {
     const left = new AbortController()

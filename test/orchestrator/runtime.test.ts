@@ -23,6 +23,7 @@ import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { RunResult } from '../../src/protocol/run-result.ts'
 import type { Context } from '../../src/protocol/types.ts'
 import { takeApart } from '../../src/psg/document.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -1193,6 +1194,18 @@ describe('a runtime', () => {
     expect((await waiting).status).toBe('completed')
     await next.close()
     expect((await found.result()).status).toBe('completed')
+  })
+
+  it('that is closed beside a store that does not answer keeps nobody either, of a run that it had in hand', async () => {
+    const { start, clock } = world({})
+    const flow = chainOf(2)
+    const { seen, reached } = heldCommit(firstActionOf(flow.ids.s1!))
+    const runtime = await start({}, seen)
+    const run = await runtime.submit(flow)
+    const waits = [run.result(), run.rest()].map((wait) => wait.catch((error: unknown) => error))
+    await inTime(clock, reached)
+    await expect(inTime(clock, runtime.close())).rejects.toThrow(Unavailable)
+    for (const error of await inTime(clock, Promise.all(waits))) expect(error).toMatchObject({ code: 'closed' })
   })
 
   it('waits for as many as share one signal, and no leak is suspected', async () => {
