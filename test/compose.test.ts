@@ -65,6 +65,14 @@ describe('a runtime from a config', () => {
     })
   })
 
+  it('takes a promise of a config for none: it would count as one that says nothing, and the default store would be opened', async () => {
+    const promised = Promise.resolve({ vsl: 'memory:' }) as object
+    const problems = [{ path: '', rule: 'type', message: 'must be a plain object' }]
+    await expect(openRuntime(promised)).rejects.toMatchObject({ subject: 'config', problems })
+    const given = openRuntime({ vsl: 'memory:' }, promised)
+    await expect(given).rejects.toMatchObject({ subject: 'runtime options', problems })
+  })
+
   it('refuses places for a type of action that nobody carries out, and names those that somebody does', async () => {
     const actions = { at_once: { function: 1, functions: 1, wait: 1, '*': 1 } }
     const functions = { work: () => null }

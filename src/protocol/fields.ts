@@ -133,7 +133,7 @@ const MOST_PROBLEMS = 100
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
   const refused = ({ says }: Field) => [problem(at, 'type', `must be ${says}`, value)]
   if (!isObject(value)) return refused(object)
-  if (fields['*'] && !members.fits(value)) return refused(members)
+  if (!members.fits(value)) return refused(members)
   const problems: Problem[] = []
   const pathTo = (name: string) => (at === '' ? name : `${at}.${name}`)
   for (const name of Object.keys(fields)) {

@@ -28,6 +28,17 @@ it('suggests the known name that is meant, and does not measure one that cannot 
   expect(notKnown(`${long}y`, [long])).toBe('is not known')
 })
 
+it.each([Promise.resolve({ watch: 'x' }), new Map([['watch', 'x']]), new Date(), new (class Settings {})()])(
+  'takes what is read by other means than its members for no options: %s',
+  (value) => {
+    const problem = { path: '', rule: 'type', message: 'must be a plain object' }
+    expect(problemsIn(value, { watch: text }, '')).toMatchObject([problem])
+    expect(problemsIn({ options: value }, { options: { watch: text } }, '')).toMatchObject([
+      { ...problem, path: 'options' },
+    ])
+  },
+)
+
 it('tells a hundred of a great many problems', () => {
   const many = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`k${i}`, 1]))
   expect(problemsIn({ options: many }, { options: { deadline: text } }, '')).toHaveLength(100)
