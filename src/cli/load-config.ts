@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises'
+import { lstat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { type Config, checkConfig, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
 import { CONFIG_FILES } from '../config-check.ts'
@@ -54,9 +54,10 @@ export const storeNamed = (by: string, vsl: string): { readonly vsl: string } =>
 async function firstOf(cwd: string): Promise<string | undefined> {
   for (const name of CONFIG_FILES) {
     const path = resolve(cwd, name)
-    const isThere = await access(path).then(
+    // What cannot be looked at, or leads to nothing, is there: to go on as if it were not would be to work on another store.
+    const isThere = await lstat(path).then(
       () => true,
-      () => false, // the next name is tried
+      ({ code }: NodeJS.ErrnoException) => code !== 'ENOENT',
     )
     if (isThere) return path
   }

@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CONFIG_KEYS, mergedConfig } from '../../src/config.ts'
@@ -161,6 +161,21 @@ describe('a config that cannot be used', () => {
     onTestFinished(() => void vi.unstubAllEnvs())
     expect((await mplpHere(folder, ['config', 'print'])).code).toBe(0)
   })
+
+  it.each(['nowhere.json', 'mplp.config.json'])(
+    'is refused where it is a link to %s: nothing is made in a store that nobody has named',
+    async (to) => {
+      const folder = given({})
+      rmSync(join(folder, 'mplp.config.json'))
+      symlinkSync(to, join(folder, 'mplp.config.json'))
+      const { code, err } = await mplpHere(folder, ['run', 'flow.json'])
+      expect({ code, err }).toEqual({
+        code: 64,
+        err: expect.stringMatching(/mplp\.config\.json is not valid: it (does not exist|cannot be read)/),
+      })
+      expect(readdirSync(folder)).toEqual(['flow.json', 'mplp.config.json'])
+    },
+  )
 
   it('never shows a password that is in it', () => {
     for (const config of [{ vsl: 'redis://:hunter2@x:y' }, { bus: [{ url: 'kafka://me:hunter2@x', name: 'a' }] }]) {
