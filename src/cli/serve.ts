@@ -3,7 +3,9 @@ import { type BusSpec, servedAt } from '../bus/bus-spec.ts'
 import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, SERVER } from '../config.ts'
+import { MplpError } from '../protocol/errors.ts'
 import { refuseUnlessFit } from '../protocol/fields.ts'
+import type { Report } from '../protocol/reporter.ts'
 import { inWords } from '../protocol/thrown.ts'
 import { ownPort } from '../server/own-port.ts'
 import { serve } from '../server/server.ts'
@@ -24,11 +26,12 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
   await tryPorts(settleOptions(settings), bus) // both before a store is made for it
-  const work = async (runtime: ComposedRuntime) => {
-    const server = await serve(runtime, {
-      ...settings,
-      onError: (error) => io.warn(`${error instanceof Error ? (error.stack ?? error.message) : inWords(error)}`),
-    })
+  const work = async (runtime: ComposedRuntime, onError: Report) => {
+    const told = (error: unknown) =>
+      error instanceof MplpError
+        ? onError(error)
+        : io.warn(error instanceof Error ? (error.stack ?? error.message) : inWords(error))
+    const server = await serve(runtime, { ...settings, onError: told })
     io.line({ url: server.url }, () => `listening on ${server.url} (Ctrl-C ends it in good order)`)
     if (!io.signal.aborted) await once(io.signal, 'abort')
     const drained = AbortSignal.timeout(DRAIN_MS)

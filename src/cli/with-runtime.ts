@@ -2,7 +2,9 @@ import { isWithin } from '../bus/bus-spec.ts'
 import { type ComposedRuntime, openRuntime } from '../compose.ts'
 import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
+import { systemClock } from '../protocol/clock.ts'
 import { given } from '../protocol/given.ts'
+import { type Report, sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -26,25 +28,30 @@ export const warning = (io: Io) => ({
   onWarning: (message: string) => io.warn(message),
 })
 
-/** Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. */
+/**
+ * Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. What several parts meet
+ * with, as a store that is away, is told once: by whatever `work` adds too, if it tells by what it is given.
+ */
 export async function withRuntime<T>(
   io: Io,
-  work: (runtime: ComposedRuntime) => Promise<T>,
+  work: (runtime: ComposedRuntime, onError: Report) => Promise<T>,
   { makes = false, stays = false, drives, patrolMs }: Stay = {},
 ): Promise<T> {
   const config = await io.config()
   const parts = stays ? config : drives ? partsOfWorker(config) : partsOfAsker(config)
+  const onError = sparing(warning(io).onError, TOLD_AGAIN_MS, systemClock)
   const runtime = await openRuntime(
     { ...parts, ...(patrolMs !== undefined && { patrol_ms: patrolMs }) },
     {
       ...warning(io),
+      onError,
       create: makes,
       // Another's steps may need functions that only another's config has.
       ...(drives !== 'all' && { mine: drives ?? new Set() }),
     },
   ).catch(unlessMissing(config))
   try {
-    return await work(runtime)
+    return await work(runtime, onError)
   } finally {
     await runtime.close()
   }
