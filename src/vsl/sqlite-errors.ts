@@ -33,7 +33,7 @@ export function sqliteError(path: string, error: unknown, stood = false): unknow
   if (stood && /^(SQLITE_(READONLY|CANTOPEN|PERM)|EACCES$|EPERM$|EROFS$)/.test(code))
     return new Unavailable(
       store,
-      'it may no longer be read and written by this process; see to its rights, and that it is mounted for writing',
+      'it may no longer be read and written by this process; see to its rights and those of its -wal and -shm, and that it is mounted for writing',
       cause,
     )
   if (code === 'EACCES' || code === 'EPERM') {

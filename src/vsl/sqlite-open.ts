@@ -65,6 +65,8 @@ export function connect(path: string, create: boolean): Database {
     refuseIfTooLong(path)
     refuseIfBereft(path)
     if (!create && fileAt(path) === '') throw new NotFound('store', path)
+    // SQLite would fall back to reading only, and leave files beside this one that nobody may write to once this one may be.
+    if (fileAt(path) !== '') accessSync(path, constants.W_OK)
     const Libsql = required('libsql') as typeof libsql
     makeOwnFolder(dirname(path))
     return new Libsql(path, { timeout: BLOCKING_MS })
@@ -126,7 +128,6 @@ export async function prepare(
 ): Promise<void> {
   const found = versionOf(db, path)
   if (found === undefined && !create) throw new NotFound('store', path)
-  accessSync(path, constants.W_OK) // SQLite would fall back to reading only, and the first commit be the one to tell
   if (found === undefined) db.exec(`PRAGMA page_size = ${PAGE_BYTES}`)
   if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')
     throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -110,6 +110,27 @@ describe('several processes on one SQLite file', () => {
     const again = await sqliteBackend({ path: existing })
     expect(await collect(again.feed())).toHaveLength(1)
     await again.close()
+  })
+
+  it('leave nothing beside a file that they may only read, and write to it once they may', async () => {
+    const folder = tempFolder()
+    const shared = join(folder, 'shared')
+    const path = join(shared, 'state.db')
+    await (await sqliteBackend({ path })).close()
+    for (const file of ['-wal', '-shm']) rmSync(`${path}${file}`, { force: true }) // as when its last process has ended
+    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755)
+    chmodSync(shared, 0o777)
+    chmodSync(path, 0o444)
+    const stranger = start(path, 'nobody')
+    await told(stranger, 'nobody')
+    expect(await told(stranger, 'open')).toEqual({
+      code: 'refused',
+      message: expect.stringContaining('give it the right'),
+    })
+    expect(readdirSync(shared)).toEqual(['state.db'])
+    chmodSync(path, 0o666)
+    await told(stranger, 'open')
+    expect(await told(stranger, 'commit')).toEqual({ revision: 1 })
   })
 
   it('wait, once they have it open, until they may write there again', async () => {
