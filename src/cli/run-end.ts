@@ -15,8 +15,8 @@ export async function tellEnd(
   io.result({ ...ids, ...result }, () => {
     const status = io.paint(result.success ? 'green' : 'red', result.status)
     const step = result.error?.step_id
-    const where = step === undefined ? [] : [unbroken(`the step “${stepNamed(graph, step)}”`)]
-    const how = [status, ...where, result.error?.message ?? []].flat().join(': ')
+    const where = step === undefined ? [] : [`the step “${stepNamed(graph, step)}”`]
+    const how = unbroken([status, ...where, result.error?.message ?? []].flat().join(': '))
     return [how, ...[failureLines, undoneLines, outputLines].flatMap((lines) => lines(graph, result))].join('\n')
   })
   return result.success ? EXIT.done : EXIT.failed

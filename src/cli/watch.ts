@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Strategy } from '../drift/drift.ts'
 import { toldFindings } from './findings.ts'
-import { EXIT } from './io.ts'
+import { EXIT, unbroken } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withTracker } from './with-tracker.ts'
 
@@ -25,7 +25,9 @@ export async function run(call: VerbCall): Promise<number> {
       },
       onReconciled: (results) => {
         for (const { finding, outcome } of results)
-          io.line({ finding_id: finding.finding_id, path: finding.path, outcome }, () => `${outcome} ${finding.path}`)
+          io.line({ finding_id: finding.finding_id, path: finding.path, outcome }, () =>
+            unbroken(`${outcome} ${finding.path}`),
+          )
       },
     },
     async (tracker) => {

@@ -554,6 +554,20 @@ describe('what others have written', () => {
     }
   })
 
+  it('cannot put lines of its own among those of how a run has ended, or of what is watched', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ boom: {} })))
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      'export default { functions: { boom: () => Promise.reject(new Error("no\\ncompleted")) } }',
+    )
+    expect((await mplpHere(folder, ['run', 'flow.json'])).out).toMatch(/: no completed$/m)
+    await mplpHere(folder, ['drift', 'scan'])
+    writeFileSync(join(folder, 'a\naccepted b'), '')
+    const { out } = await mplpHere(folder, ['watch', '--strategy', 'files'], 'accepted b')
+    expect(out).toMatch(/^accepted a accepted b$/m)
+  })
+
   it('goes to a file or a pipe as it is', () => {
     expect(told(false)).toBe(`\u001b[1mid\u001b[22m\t${hostile}\nnext\nmplp: ${hostile}\n`)
   })
