@@ -149,17 +149,18 @@ for i = 1, count do
 end
 
 local news, advanced, placed = {}, {}, {}
+for i, write in ipairs(entries) do news[i] = write[1] end
+-- The channel is no key, so nothing has asked for the right to it; nobody can read before this is done.
+if #news > 0 then redis.call('PUBLISH', ARGV[1], cjson.encode(news)) end
 for i, write in ipairs(entries) do
   local stream, revision, body, token = unpack(write)
   local id = redis.call('XADD', journal, '*', 'stream', stream, 'revision', revision, 'body', body)
-  news[i] = stream
   advanced[2 * i - 1], advanced[2 * i] = stream, revision .. ' ' .. token
   placed[2 * i - 1], placed[2 * i] = revision .. ' ' .. stream, id
 end
 if #news > 0 then
   redis.call('HSET', heads, unpack(advanced))
   redis.call('HSET', places, unpack(placed))
-  redis.call('PUBLISH', ARGV[1], cjson.encode(news))
 end
 for _, write in ipairs(forgotten) do
   local stream, revision, token = unpack(write)

@@ -74,6 +74,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       await checkDatabase(redis, connection.what)
       await redis.exists(keys.meta) // in a cluster, this leads to the node whose settings matter
       const settings = await checkSettings(redis, connection.what, trustConfig)
+      await redis.publish(keys.news, '[]') // tells nothing to anybody; who may not do it would learn so from the first commit
       if (!(await openKeys(redis, connection.what, keys, create)))
         throw new NotFound('store', `${prefix} in ${connection.what}`)
       return settings.durable

@@ -92,6 +92,35 @@ describe('a Redis store asks of its server', () => {
     })
   })
 
+  itOwnsRedis('the right to its channel too, before it makes anything', async ({ url }) => {
+    const asGuest = url.replace('//', '//guest:secret@')
+    await withClient(url, async (redis) => {
+      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~{mplp}:*', 'resetchannels', '+@all')
+      const error = await failed({ url: asGuest })
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.remedy).toContain('channel')
+      expect(await redis.dbsize()).toBe(0)
+    })
+  })
+
+  itOwnsRedis('nothing by halves once that right is gone', async ({ url }) => {
+    const asGuest = url.replace('//', '//guest:secret@')
+    await withClient(url, async (redis) => {
+      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~{mplp}:*', '&{mplp}:*', '+@all')
+      const backend = await redisBackend({ url: asGuest })
+      await redis.acl('SETUSER', 'guest', 'resetchannels')
+      const commit = () => backend.commit(write('g', 0, { entry: 1, inserts: [['a', 1]], puts: [['b', 2]] }))
+      const error = await commit().catch((error) => error)
+      expect(error).toBeInstanceOf(Unavailable)
+      expect(error.message).toContain('channel')
+      expect(await everything(backend, ['g'])).toMatchObject({ feed: [], values: [], heads: [{ revision: 0 }] })
+      await redis.acl('SETUSER', 'guest', '&{mplp}:*')
+      await commit()
+      expect(await collect(backend.scan(''))).toHaveLength(2)
+      await backend.close()
+    })
+  })
+
   it.each([
     ['appendonly no', { appendonly: false }, false],
     ['appendfsync everysec', { appendfsync: 'everysec' }, false],
