@@ -19,7 +19,8 @@ export function checkDurability({ durable, processes }: Traits): Check {
         check: 'store',
         verdict: 'warning',
         says: `${says}, but may lose what it has acknowledged`,
-        remedy: 'Redis: appendonly yes and appendfsync always; memory: choose sqlite or postgres',
+        remedy:
+          'Redis: appendonly yes, appendfsync always and no-appendfsync-on-rewrite no; memory: choose sqlite or postgres',
       }
 }
 

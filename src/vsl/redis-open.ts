@@ -9,15 +9,15 @@ import { type Keys, OPEN, run, SCHEMA } from './redis-scripts.ts'
 export async function checkSettings(redis: Redis, what: string, trustConfig: boolean): Promise<{ durable: boolean }> {
   const setting = async (name: string) => ((await redis.config('GET', name)) as string[])[1]
   try {
-    const [policy, appendonly, appendfsync] = await Promise.all(
-      ['maxmemory-policy', 'appendonly', 'appendfsync'].map(setting),
+    const [policy, appendonly, appendfsync, unsynced] = await Promise.all(
+      ['maxmemory-policy', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'].map(setting),
     )
     if (policy !== 'noeviction')
       throw new Refused(
         `${what} may evict keys (maxmemory-policy ${policy})`,
         'set maxmemory-policy to noeviction, or use another server',
       )
-    return { durable: appendonly === 'yes' && appendfsync === 'always' }
+    return { durable: appendonly === 'yes' && appendfsync === 'always' && unsynced !== 'yes' }
   } catch (error) {
     if (!isReply(error) || replyCode(error) === 'NOAUTH') throw error
     if (trustConfig) return { durable: true }

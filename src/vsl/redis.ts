@@ -85,7 +85,9 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     })
   connection.stands()
   if (!durable)
-    onWarning(`${what} may lose acknowledged commits with its machine: set appendonly yes and appendfsync always`)
+    onWarning(
+      `${what} may lose acknowledged commits with its machine: set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no`,
+    )
 
   let closed = false
   const open = () => {

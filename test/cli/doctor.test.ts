@@ -151,7 +151,8 @@ describe('the store', () => {
       check: 'store',
       verdict: 'warning',
       says: 'reachable, for many processes, but may lose what it has acknowledged',
-      remedy: 'Redis: appendonly yes and appendfsync always; memory: choose sqlite or postgres',
+      remedy:
+        'Redis: appendonly yes, appendfsync always and no-appendfsync-on-rewrite no; memory: choose sqlite or postgres',
     })
     expect(values[0]).toContainEqual({ check: 'migrations', verdict: 'ok', says: 'layout 1, nothing to migrate' })
     expect(values[0]?.find(({ check }) => check === 'clock')).toMatchObject({ verdict: 'ok' })

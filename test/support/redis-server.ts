@@ -7,6 +7,7 @@ import { own } from './processes.ts'
 export interface RedisOptions {
   readonly appendonly?: boolean
   readonly appendfsync?: 'always' | 'everysec' | 'no'
+  readonly noAppendfsyncOnRewrite?: boolean
   readonly maxmemory?: string
   readonly maxmemoryPolicy?: string
   /** A cluster of one node that serves every slot. */
@@ -29,6 +30,7 @@ export async function startRedis(parent: string, options: RedisOptions = {}): Pr
     save: '',
     appendonly: (options.appendonly ?? true) ? 'yes' : 'no',
     appendfsync: options.appendfsync ?? 'always',
+    'no-appendfsync-on-rewrite': options.noAppendfsyncOnRewrite ? 'yes' : 'no',
     ...(options.maxmemory && { maxmemory: options.maxmemory }),
     ...(options.maxmemoryPolicy && { 'maxmemory-policy': options.maxmemoryPolicy }),
     ...(options.cluster && { 'cluster-enabled': 'yes' }),

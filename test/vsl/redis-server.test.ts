@@ -125,6 +125,7 @@ describe('a Redis store asks of its server', () => {
     ['appendonly no', { appendonly: false }, false],
     ['appendfsync everysec', { appendfsync: 'everysec' }, false],
     ['appendfsync always', { appendfsync: 'always' }, true],
+    ['appendfsync always, but not while it rewrites its file', { noAppendfsyncOnRewrite: true }, false],
   ] as const)('no more than it has: with %s', async (_, settings, durable) => {
     const server = await privateRedis(settings)
     try {
