@@ -170,8 +170,8 @@ export interface Acquired extends Lease {
 }
 
 /**
- * Values under this prefix hold a Position of this very store (a bus's cursor). Positions mean nothing in another store, so `copyStore`
- * translates them.
+ * Values under this prefix hold a Position of this very store (a bus's cursor), or empty text before the first. Positions mean nothing in another store,
+ * so `copyStore` translates them.
  */
 export const POSITIONS = 'position/'
 

@@ -59,7 +59,7 @@ export async function copyStore(from: Source, to: Backend, options: CopyOptions 
   const positions = await translatedPositions(from, to)
   const { revision: expected } = await to.head(COPY)
   for await (const batch of batches(from.scan(''))) {
-    const inserts = batch.flatMap((pair) => translated(pair, positions))
+    const inserts = batch.map((pair) => translated(pair, positions))
     await to.commit({ stream: COPY, expected, inserts, puts: [], deletes: [] })
     step('values', inserts.length)
   }
@@ -110,17 +110,17 @@ async function blobOf(store: Source, digest: Digest): Promise<Uint8Array> {
 }
 
 /**
- * For every value that is a position in the one store, the position in the other that has passed the same entries; `undefined` where nothing was
- * passed yet, for which there is no position.
+ * For every value that is a position in the one store, the position in the other that has passed the same entries; empty where nothing was passed yet:
+ * whoever stands there must stay known, or what it was not told of would be taken away.
  */
-async function translatedPositions(from: Source, to: Backend): Promise<Map<string, Position | undefined>> {
+async function translatedPositions(from: Source, to: Backend): Promise<Map<string, Position>> {
   const cursors: [key: string, position: Position][] = []
   for await (const [key, position] of from.scan(POSITIONS)) {
     if (typeof position !== 'string')
       throw new Refused(`${key} holds no position`, 'open the store with its keys if it is encrypted')
     cursors.push([key, position])
   }
-  const found = new Map<string, Position | undefined>(cursors.map(([key]) => [key, undefined]))
+  const found = new Map<string, Position>(cursors.map(([key]) => [key, '']))
   if (cursors.length === 0) return found
   const copies = to.feed()[Symbol.asyncIterator]()
   for await (const entry of from.feed()) {
@@ -132,16 +132,15 @@ async function translatedPositions(from: Source, to: Backend): Promise<Map<strin
   return found
 }
 
-function translated([key, value]: Pair, positions: ReadonlyMap<string, Position | undefined>): Pair[] {
-  if (!positions.has(key)) return [[key, value]]
-  const position = positions.get(key)
-  return position === undefined ? [] : [[key, position]]
-}
+const translated = ([key, value]: Pair, positions: ReadonlyMap<string, Position>): Pair => [
+  key,
+  positions.get(key) ?? value,
+]
 
 async function compare(
   from: Source,
   to: Backend,
-  positions: ReadonlyMap<string, Position | undefined>,
+  positions: ReadonlyMap<string, Position>,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const digestAll = async <T>(items: AsyncIterable<T>, tell: (item: T) => readonly unknown[]) => {
@@ -172,7 +171,7 @@ async function compare(
       isAlike(
         (store) => store.scan(''),
         pairs,
-        (pair) => translated(pair, positions),
+        (pair) => [translated(pair, positions)],
       ),
     'own keys': () => isAlike((store) => store.scan('', { own: true }), pairs),
     blobs: async () => {

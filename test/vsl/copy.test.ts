@@ -81,13 +81,16 @@ describe('copyStore', () => {
     },
   )
 
-  it('leaves a cursor out that has passed nothing, because the start has no position', async () => {
+  it.each([
+    ['was told of nothing yet', ''],
+    ['stands before the first entry', '0'.repeat(20)],
+  ])('keeps a cursor that %s where it is, so that nothing is taken away before it is told', async (_, position) => {
     const from = memoryBackend()
     await from.commit(append('g', 0))
-    await from.commit(write('r', 0, { puts: [[`${POSITIONS}bus`, '0'.repeat(20)]] }))
+    await from.commit(write('r', 0, { puts: [[`${POSITIONS}bus`, position]] }))
     const to = memoryBackend()
     await copyStore(from, to, { verify: true })
-    expect(await collect(to.scan(''))).toEqual([])
+    expect(await collect(to.scan(''))).toEqual([[`${POSITIONS}bus`, '']])
   })
 
   it('refuses a target that is not empty, whatever is in it', async () => {
