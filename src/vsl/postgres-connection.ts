@@ -46,7 +46,7 @@ export function postgresConnection(
 ): PostgresConnection {
   const pool = 'pool' in target ? target.pool : ownPool(target, timeoutMs)
   const what = 'pool' in target ? 'Postgres' : `Postgres at ${addressOf(target.url)}`
-  const guarded = new WeakSet<PoolClient>()
+  const guarded = new Set<PoolClient>()
   const idle = wakeable()
   let inHand = 0
   let stood = false
@@ -60,7 +60,7 @@ export function postgresConnection(
       pool.connect((error, client) => {
         if (error || !client) return reject(failed(error))
         // The call in hand rejects with it; unheard, it would end the process.
-        if (!guarded.has(client)) client.on('error', () => undefined)
+        if (!guarded.has(client)) client.on('error', () => undefined).once('end', () => guarded.delete(client))
         guarded.add(client)
         resolve(client)
       }),
@@ -122,6 +122,8 @@ export function postgresConnection(
       if ('pool' in target) return
       ended ??= pool.end()
       await ended
+      // A server that has fallen silent never says goodbye, and the process would wait for it.
+      for (const client of guarded) (client as PoolClient & { unref(): void }).unref()
     },
   }
 }

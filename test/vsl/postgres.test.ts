@@ -1,6 +1,6 @@
-import { getEventListeners } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Corrupt, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
@@ -348,4 +348,32 @@ describe('opening a Postgres store', () => {
     expect(await process.exited).toBe('code 0')
     expect(process.lines).toEqual(['refused', 'unavailable', 'unavailable'])
   })
+
+  itOnPostgres(
+    'keeps no process alive once it is closed, not by a server that has fallen silent either',
+    async (url) => {
+      let isSilent = false
+      const { hostname, port } = new URL(url)
+      const between = createServer({ allowHalfOpen: true }, (client) => {
+        const server = connect(Number(port), hostname)
+        client.on('data', (bytes) => isSilent || server.write(bytes)).on('error', () => undefined)
+        server.on('data', (bytes) => isSilent || client.write(bytes)).on('error', () => undefined)
+        onTestFinished(() => void [client, server].map((socket) => socket.destroy()))
+      }).listen(0, '127.0.0.1')
+      onTestFinished(() => void between.close())
+      await once(between, 'listening')
+      const through = new URL(url)
+      through.host = `127.0.0.1:${(between.address() as AddressInfo).port}`
+      const schema = freshSchema()
+      const store = await postgresBackend({ url, schema })
+      await store.commit(append('g', 0, 'heard'))
+      const opener = child(new URL('./postgres-left-open.ts', import.meta.url), [through.href, schema])
+      await opener.line('heard')
+      isSilent = true
+      opener.hush()
+      expect(await opener.exited).toBe('code 0')
+      expect(opener.lines).toEqual(['heard', 'closed'])
+      await store.close()
+    },
+  )
 })
