@@ -1,7 +1,7 @@
 import type { Pool, PoolClient, QueryConfig } from 'pg'
 import { InvalidInput, type MplpError, OutcomeUnknown } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
-import { isLost, isReadOnly, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
+import { isLost, isMisled, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 /** Prepared once per connection, under its name. */
@@ -88,7 +88,7 @@ export function postgresConnection(
           client.release()
           return answered
         } catch (error) {
-          client.release(isLost(error) || isReadOnly(error))
+          client.release(isLost(error) || isMisled(error))
           if (isLost(error)) return { lost: error }
           if (!isRolledBack(error) || attempt === TRIES) throw failed(error)
         }

@@ -7,14 +7,18 @@ export const isRolledBack = (error: unknown): boolean => ['40001', '40P01'].incl
  * Nobody can say whether the statement took effect. The server answers an orderly error only for what it has rolled back; a connection that was
  * ended, by whichever side, may have been ended after the commit.
  */
-export const isLost = (error: unknown): boolean => /^$|^08|^57P|^58|^XX/.test(sqlState(error))
+export const isLost = (error: unknown): boolean => /^$|^08|^25P04|^57P|^58|^XX/.test(sqlState(error))
 
 /** We have waited as long as we may, and the server has not even said that it gave up. As a lent client says it that has a timeout of its own. */
 export const TIME_UP = 'Query read timeout'
 export const isTimeUp = (error: unknown): boolean => error instanceof Error && error.message === TIME_UP
 
-/** It is a standby, perhaps since a moment ago: its address may lead to the primary by the next connection. */
-export const isReadOnly = (error: unknown): boolean => sqlState(error) === '25006'
+/**
+ * The next connection may be better: this one leads to a standby, perhaps since a moment ago, or what was prepared by it is not there, as behind a pooler
+ * that gives each statement the server connection that is free.
+ */
+export const isMisled = (error: unknown): boolean => ['25006', ...UNPREPARED].includes(sqlState(error))
+const UNPREPARED = ['26000', '42P05']
 
 /** An error of ours whose cause is that a value would have become null. */
 export const isNullRefused = (error: unknown): boolean => error instanceof Refused && sqlState(error.cause) === '23502'
@@ -46,8 +50,13 @@ export function postgresError(what: string, error: unknown, stood = false): Mplp
   return new Unavailable(what, 'check host, port and TLS in the URL, and that the server runs', cause)
 }
 
+const POOLED =
+  'it mixes up what was prepared; connect to the server itself, not through a pooler that shares connections'
+
 const NOT_NOW: Readonly<Record<string, string>> = {
   '25006': 'it only lets us read; connect to the primary',
+  '26000': POOLED,
+  '42P05': POOLED,
   '40001': 'too many others write the same keys; try again later',
   '40P01': 'too many others write the same keys; try again later',
   '53100': 'its disk is full',

@@ -1,6 +1,13 @@
 import { type Client, Pool } from 'pg'
 import { describe, expect } from 'vitest'
-import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
+import {
+  FencedOut,
+  KeyExists,
+  OutcomeUnknown,
+  Refused,
+  RevisionConflict,
+  Unavailable,
+} from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
 import { commitEntry, commitLone } from '../../src/vsl/postgres-tables.ts'
@@ -346,6 +353,36 @@ describe('commits on Postgres', () => {
     await store.commit(append('g', 0))
     await store.close()
     await pool.end()
+  })
+
+  itOnPostgres('land by a connection of their own after one that no longer knows what was prepared', async (url) => {
+    const pool = new Pool({ connectionString: url, max: 2 })
+    const store = await postgresBackend({ pool, schema: freshSchema() })
+    await store.set('k', 1) // tells nobody, which would take a connection too
+    const [one, other] = [await pool.connect(), await pool.connect()]
+    await one.query('deallocate all')
+    one.release()
+    const error = await store.set('k', 2).catch((error) => error)
+    expect(error).toBeInstanceOf(Unavailable)
+    expect(error.message).toContain('connect to the server itself')
+    await store.set('k', 2)
+    other.release()
+    await store.close()
+    await pool.end()
+  })
+
+  itOnPostgres('are not known to have failed when the server ended their transaction for its length', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await withClient(url, async (client) => {
+      const ends = `begin raise exception 'it took too long' using errcode = '25P04'; end`
+      await client.query(`create function "${schema}".ends() returns trigger language plpgsql as $$ ${ends} $$`)
+      await client.query(`create trigger ends before insert on "${schema}".heads execute function "${schema}".ends()`)
+      await expect(store.commit(append('g', 0))).rejects.toThrow(OutcomeUnknown)
+      await client.query(`drop trigger ends on "${schema}".heads`)
+    })
+    await store.commit(append('g', 0))
+    await store.close()
   })
 
   itOnPostgres('keep the order of a stream in the feed, even if an older transaction writes later', async (url) => {
