@@ -40,7 +40,7 @@ export interface FileState {
   /** A write that was just made. */
   land(seq: number, write: Landed & { readonly inserts: Texts; readonly puts: Texts }): void
   acquired(lease: Lease): void
-  renewed(lease: Lease): void
+  renewed(lease: Pick<Lease, 'stream' | 'holder' | 'ttlMs'>): void
   released(lease: Pick<Lease, 'stream'>): void
   isHeld(lease: Lease): boolean
   /** A new journal file begins: what stands in older ones is found by walking back. */

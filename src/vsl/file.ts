@@ -16,7 +16,7 @@ import { commitText, deleteText, type LeaseLine, leaseText, setText } from './fi
 import { openFolder } from './file-open.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
-import { isFree } from './holder.ts'
+import { isFree, shortened } from './holder.ts'
 import { judge } from './judge.ts'
 import { serially } from './serially.ts'
 
@@ -152,7 +152,12 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
     async acquire(stream, holder, ttlMs) {
       return one(async () => {
-        if (!isFree(state.streams.get(stream)?.lease, holder, clock.now())) return undefined
+        const { lease: held } = state.streams.get(stream) ?? {}
+        const now = clock.now()
+        if (held && !isFree(held, holder, now)) {
+          if (shortened(held, now) !== undefined) state.renewed({ ...held, stream })
+          return undefined
+        }
         const { revision, token } = state.headOf(stream)
         const lease = { stream, holder, token: token + 1, ttlMs }
         await appendLease({ kind: 'acquire', ...lease }, () => state.acquired(lease))

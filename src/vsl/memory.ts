@@ -6,7 +6,7 @@ import { aheadOfStore, textOf } from './check-input.ts'
 import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { checked } from './checked.ts'
-import { type Held, isFree } from './holder.ts'
+import { type Held, isFree, shortened } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
 import { type SortedKeys, shelvedKeys } from './sorted-keys.ts'
@@ -155,14 +155,19 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async acquire(name, holder, ttlMs) {
       const stream = streamOf(name)
-      if (!isFree(stream.lease, holder, clock.now())) return undefined
+      const now = clock.now()
+      if (stream.lease && !isFree(stream.lease, holder, now)) {
+        const until = shortened(stream.lease, now)
+        if (until !== undefined) stream.lease = { ...stream.lease, until }
+        return undefined
+      }
       stream.token++
-      stream.lease = { holder, until: clock.now() + ttlMs }
+      stream.lease = { holder, ttlMs, until: now + ttlMs }
       return { stream: name, holder, token: stream.token, ttlMs, revision: stream.revision }
     },
     async renew(lease) {
       const stream = heldBy(lease)
-      if (stream) stream.lease = { holder: lease.holder, until: clock.now() + lease.ttlMs }
+      if (stream) stream.lease = { holder: lease.holder, ttlMs: lease.ttlMs, until: clock.now() + lease.ttlMs }
       return stream !== undefined
     },
     async release(lease) {

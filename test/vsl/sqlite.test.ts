@@ -35,28 +35,6 @@ for (const [name, blockingMs] of [
   })
 
 describe('an SQLite store', () => {
-  it('lets no lease last longer than its time because the clock was set back, and takes none from who renews it', async () => {
-    const clock = manualClock()
-    let setBack = 0
-    const store = await sqliteBackend({ path: freshPath(), clock: { ...clock, now: () => clock.now() - setBack } })
-    onTestFinished(() => store.close())
-    await store.acquire('dead', farHolder('far'), 10_000)
-    const lease = await store.acquire('alive', farHolder('far'), 10_000)
-    setBack = 3_600_000
-    const tokens = async () => {
-      const asked = await Promise.all(
-        ['dead', 'alive'].map((stream) => store.acquire(stream, farHolder('near'), 10_000)),
-      )
-      return asked.map((acquired) => acquired?.token)
-    }
-    expect(await tokens()).toEqual([undefined, undefined])
-    await clock.advance(9_000)
-    expect(await store.renew(lease!)).toBe(true)
-    expect(await tokens()).toEqual([undefined, undefined])
-    await clock.advance(1_000)
-    expect(await tokens()).toEqual([expect.any(Number), undefined])
-  })
-
   it('makes the folders on its way', async () => {
     const path = join(tempFolder(), 'a/b/c/state.db')
     const backend = await sqliteBackend({ path })
