@@ -46,8 +46,12 @@ export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promi
 /** In the order of their keys, so that what a store writes in one commit lies together. */
 async function takeIn(desk: Desk, files: readonly Taken[]): Promise<void> {
   const sorted = [...files].sort((a, b) => (a.id < b.id ? -1 : 1))
-  for (const chunk of inParts(sorted, PER_COMMIT))
-    await commit(desk, () => chunk.flatMap(({ id, record }) => becoming(desk, 'file', id, record)), TAKEN_IN)
+  for (const chunk of inParts(sorted, PER_COMMIT)) {
+    // Another process may have been faster: what has happened to the files since is known better by now.
+    const taking = () =>
+      hasBaseline(desk) ? [] : chunk.flatMap(({ id, record }) => becoming(desk, 'file', id, record))
+    await commit(desk, taking, TAKEN_IN)
+  }
 }
 
 interface Taken {

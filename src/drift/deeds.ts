@@ -1,7 +1,7 @@
 import { eachOf } from '../protocol/each.ts'
 import type { Change, Deed, FileOperation, FileRecord, FindingRecord } from '../psg/change.ts'
 import { commitOn, isOnRecord, withdrawn } from './ask.ts'
-import { isSameShape } from './compare.ts'
+import { isAs, isSameShape } from './compare.ts'
 import {
   AT_ONCE,
   becoming,
@@ -46,10 +46,11 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
     for (const turn of inTurns(begun.filter(({ deed }) => phaseOf(deed) === phase)))
       await eachOf(turn, AT_ONCE, async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }))
   await makeDurable(desk, ended)
+  const told: Ended[] = []
   for (const run of new Set(ended.map(({ deed }) => deed.run)))
     for (const chunk of inChunks(ended.filter(({ deed }) => deed.run === run)))
-      await commitEnd(desk, chunk, reason, run)
-  return ended
+      told.push(...(await commitEnd(desk, chunk, reason, run)))
+  return told
 }
 
 /** Goes on with what a crash cut off. What has changed meanwhile is left as it is: the next scan finds it again. */
@@ -119,24 +120,36 @@ async function makeDurable({ root }: Desk, ended: readonly Ended[]): Promise<voi
   })
 }
 
-async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, run: string | undefined): Promise<void> {
+async function commitEnd(
+  desk: Desk,
+  ended: readonly Ended[],
+  reason: string,
+  run: string | undefined,
+): Promise<readonly Ended[]> {
   const done = ended.filter(({ result }) => result === 'done').map(({ deed }) => deed)
   const seen = new Map<string, Observed | undefined>()
   await eachOf(new Set(done.flatMap(stirredBy)), AT_ONCE, async (path) => void seen.set(path, await shown(desk, path)))
-  const records = done.flatMap((deed) =>
-    deed.records.map(({ path, record }) => [path, record && agreedRecord(record, seen.get(path))] as const),
-  )
-  const ending = () => [
-    ...records.flatMap(([path, record]) => believing(desk, path, record)),
-    ...ended.flatMap((one) => closing(desk, one)),
-  ]
+  let told = ended
+  const ending = () => {
+    told = ended.map((one) =>
+      one.result === 'done' && !isBelievedStill(desk, one) ? { ...one, result: 'overtaken' } : one,
+    )
+    return told.flatMap((one) => [...(one.result === 'done' ? becomes(one.deed) : []), ...closing(desk, one)])
+  }
+  const becomes = ({ records }: Deed) =>
+    records.flatMap(({ path, record }) => believing(desk, path, record && agreedRecord(record, seen.get(path))))
   const findings = ended.map(({ record }) => record)
   await commitOn(desk, findings, ending, reason, run === undefined ? {} : { run })
   for (const { deed } of ended) desk.begun.delete(deed.deed_id)
-  for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
-  for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
+  for (const { record, result } of told) if (result === 'done') desk.findings.delete(record.finding_id)
+  for (const { path } of done.flatMap(({ records }) => records)) if (!seen.has(path)) desk.seen.delete(path)
   for (const [path, there] of seen) note(desk, path, there)
+  return told
 }
+
+/** Does the graph still believe what it did when this began? What another process has an action write meanwhile is newer than our word. */
+const isBelievedStill = (desk: Desk, { record: { path, from = path, believed: then }, deed }: Begun): boolean =>
+  deed.records.every((one) => isAs(believed(desk, one.path), one.path === from ? then : undefined))
 
 /** Where the disk has to be looked at: what was accepted as it lies there need not be. */
 const stirredBy = (deed: Deed): readonly string[] =>

@@ -1,6 +1,7 @@
 import { eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
+import { sameJson } from '../psg/plain.ts'
 import { commitOn, isOnRecord, question, withdrawn } from './ask.ts'
 import { compare, type Finding, findingId, isSameShape, isTracked } from './compare.ts'
 import { describe, seenEvent, summary } from './describe.ts'
@@ -121,20 +122,19 @@ async function commitAgreements(
   sides: ReadonlyMap<string, FileRecord>,
   there: ReadonlyMap<string, Observed>,
 ): Promise<void> {
-  const agreed: [path: string, record: FileRecord][] = []
+  const agreed: [was: FileRecord, record: FileRecord][] = []
   for (const [path, record] of sides) {
     const file = there.get(path)
     if (!file || !isSameShape(file, record)) continue
     if (record.agreed && isSameShape(file, record.agreed) && (record.kept || !file.kept)) continue
-    agreed.push([path, { ...record, agreed: agreedOn(file), kept: record.kept || file.kept }])
+    agreed.push([record, { ...record, agreed: agreedOn(file), kept: record.kept || file.kept }])
     desk.seen.delete(path)
   }
-  for (const chunk of inChunks(agreed))
-    await commit(
-      desk,
-      () => chunk.flatMap(([path, record]) => believing(desk, path, record)),
-      'graph and disk have come to agree',
-    )
+  for (const chunk of inChunks(agreed)) {
+    const still = () => chunk.filter(([was]) => sameJson(believed(desk, was.path), was))
+    const agreeing = () => still().flatMap(([, record]) => believing(desk, record.path, record))
+    await commit(desk, agreeing, 'graph and disk have come to agree')
+  }
 }
 
 async function close(desk: Desk, records: readonly FindingRecord[]): Promise<void> {

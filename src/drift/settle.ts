@@ -14,7 +14,7 @@ export interface Reconciled {
     | Resolution['outcome']
     /** People have to decide: the question is `finding.confirm_id`. */
     | 'asked'
-    /** The disk changed meanwhile; nothing was done, and what it shows now is a finding of its own. */
+    /** Disk or graph changed meanwhile; nothing was done to that, and where they differ now is a finding of its own. */
     | 'overtaken'
     | 'refused'
     | 'failed'

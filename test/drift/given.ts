@@ -67,7 +67,8 @@ export async function given(
   return tracked(graph, root, options)
 }
 
-async function tracked(graph: ProjectGraph, root: string, options: Partial<TrackOptions>): Promise<Given> {
+/** A folder as it lies there. */
+export async function tracked(graph: ProjectGraph, root: string, options: Partial<TrackOptions> = {}): Promise<Given> {
   const errors: unknown[] = []
   const tracker = await trackFiles(graph, { root, onError: (error) => errors.push(error), ...options })
   return {

@@ -1,7 +1,12 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
-import { BY, type Given, given, put } from './given.ts'
+import { digestOf } from '../../src/protocol/json.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { BY, type Given, given, graphOf, put, tracked } from './given.ts'
 
 const told = ({ tracker }: Given) => tracker.findings().map(({ what, path }) => `${what} ${path}`)
 async function closed(...both: readonly Given[]): Promise<void> {
@@ -84,7 +89,62 @@ describe('two processes that track one folder', () => {
       await closed(one, other)
     },
   )
+
+  it.each(['graph', 'files', 'merge'] as const)(
+    'keep what an action of the one has written while the other was about to say what it had settled by %s',
+    async (strategy) => {
+      const { one, other, meanwhile } = await both({ a: '1\n2\n3\n' }, { a: 'disk\n2\n3\n' }, { a: '1\n2\ngraph\n' })
+      meanwhile(async () => meanwhile(() => acts(one, 'a'))) // the first commit says what is to be done
+      const settled = await other.tracker.reconcile(['a'], strategy)
+      expect(settled.map(({ outcome }) => outcome)).toEqual(['overtaken'])
+      expect([await other.text('a'), readFileSync(join(one.root, 'a'), 'utf8')]).toEqual(['action', 'action'])
+      await one.tracker.scan()
+      expect([told(one), told(other)]).toEqual([[], []])
+      await closed(one, other)
+    },
+  )
+
+  it('keep it also while the other was about to say that graph and disk have come to agree', async () => {
+    const { one, other, meanwhile } = await both({ a: '1' }, {}, { a: '2' })
+    put(one.root, { a: '2' })
+    meanwhile(() => acts(one, 'a'))
+    await other.tracker.look(['a'])
+    expect(await other.text('a')).toBe('action')
+    await one.tracker.scan()
+    expect([told(one), told(other)]).toEqual([[], []])
+    await closed(one, other)
+  })
+
+  it('keep it also while the other was still taking the folder in for the first time', async () => {
+    const root = tempFolder()
+    put(root, { a: '1' })
+    const graph = await graphOf()
+    const { store } = graph
+    let one: Given | undefined
+    const commit: typeof store.commit = async (write) => {
+      if (!one) {
+        one = await tracked(graph, root)
+        await acts(one, 'a')
+      }
+      return store.commit(write)
+    }
+    const project = await openProject({ ...store, commit })
+    const other = await tracked(await project.context(graph.id), root)
+    expect(await other.text('a')).toBe('action')
+    await other.tracker.scan()
+    expect([told(one!), told(other)]).toEqual([[], []])
+    await closed(one!, other)
+  })
 })
+
+/** An action writes a file. */
+async function acts({ root, tracker }: Given, path: string): Promise<void> {
+  const writing = await tracker.writing([path])
+  put(root, { [path]: 'action' })
+  await writing.wrote([{ path, digest: digestOf('action'), size: 6 }], { action_id: 'an action' })
+  writing.release()
+  await tracker.idle()
+}
 
 /** Both know what has changed on the disk and in the graph. What `meanwhile` is given happens when the other one next commits, before it does. */
 async function both(files: Files, onDisk: Files, inGraph: Files = {}) {
