@@ -144,11 +144,13 @@ function mergedText(finding: Finding, base: Agreed, mode: number, { content }: S
   if (!both.clean) return { outcome: 'conflict', reason: 'overlap', marked: both.marked }
   const text = Buffer.from(both.text)
   const shape: FileShape = { type: 'file', digest: digestOf(text), size: text.length, mode, kept: true }
-  return { ...brought(finding, shape), content: text }
+  const settled = brought(finding, shape)
+  return settled.outcome === 'conflict' ? settled : { ...settled, content: text }
 }
 
-/** Brings both sides to the same file, where the disk has it. */
-function brought({ path, from, believed, observed }: Finding, shape: FileShape): Resolution {
+/** Brings both sides to the same file, where the disk has it; not over what is nowhere else. */
+function brought({ path, from, believed, observed }: Finding, shape: FileShape): Resolution | Clash {
+  if (observed!.digest !== shape.digest && !observed!.kept) return { outcome: 'conflict', reason: 'content_not_kept' }
   const operations: FileOperation[] = isSameShape(observed!, shape)
     ? []
     : [{ op: 'put', path, expect: shapeOf(observed!), become: shape }]

@@ -5,6 +5,8 @@ import { fileId } from '../../src/drift/compare.ts'
 import { drifted } from './drifted.ts'
 import { BY, put } from './given.ts'
 
+type At = (path: string) => string
+
 describe('`merge`: both sides’ changes since they last agreed', () => {
   const base = '1\n2\n3\n4\n5\n'
 
@@ -55,6 +57,22 @@ describe('`merge`: both sides’ changes since they last agreed', () => {
       graph: { a: 'graph' },
     })
     expect(await it.settle('a', 'merge')).toBe('asked content_not_kept')
+    await it.tracker.close()
+  })
+
+  it.each([
+    ['renamed', (at: At) => renameSync(at('a'), at('b')), 'b'],
+    ['given another mode', (at: At) => chmodSync(at('a'), 0o700), 'a'],
+  ])('do not replace what is too large to be kept, also where it was only %s', async (_, change, path) => {
+    const it = await drifted({ a: 'old' }, () => undefined, { keepBytes: 10 })
+    put(it.root, { a: 'large'.repeat(3) })
+    await it.tracker.scan()
+    await it.settle('a', 'files')
+    await it.believe('a', 'old') // as a snapshot that is restored
+    change((name) => join(it.root, name))
+    await it.tracker.scan()
+    expect(await it.settle(path, 'merge')).toBe('asked content_not_kept')
+    expect(it.read(path)).toBe('large'.repeat(3))
     await it.tracker.close()
   })
 
