@@ -147,6 +147,7 @@ async function contentOf(place: Place, { maxBytes }: Desk, signal: AbortSignal):
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(place.real, flags).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ELOOP') throw finalFailure(`${place.path} is a link`)
+    if (error.code === 'ENXIO') throw finalFailure(`${place.path} is not a file`) // a socket
     return unlessMissing(error)
   })
   if (handle === undefined) return undefined

@@ -13,7 +13,7 @@ import { type Observed, observe } from './observe.ts'
 import type { Verdict } from './policy.ts'
 import { room } from './room.ts'
 import { Elsewhere, isUnreadable, type Root } from './root.ts'
-import { type Known, textAt } from './scan.ts'
+import { type Known, MAKE_READABLE, textAt } from './scan.ts'
 import { foldersOf, type Select } from './select.ts'
 
 /** What everybody in this room works with: one graph, one folder, and what is known of the differences between them. */
@@ -143,7 +143,7 @@ export async function enterFolders(desk: Desk, path: string): Promise<void> {
 /** For a `catch`: where nothing is there are none; to go on without those that cannot be read would be to allow what they may forbid. */
 const noRules = (at: string) => (cause: unknown) => {
   if (cause instanceof Elsewhere) return undefined
-  throw new Refused(`the ignore rules in ${at} cannot be read`, 'make them readable', { cause })
+  throw new Refused(`the ignore rules in ${at} cannot be read`, MAKE_READABLE, { cause })
 }
 
 export interface CommitMore {

@@ -230,12 +230,13 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
   })
 }
 
-// The last two: no file can have such a name; asked for a link's target, and it is no link.
-const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL']
+// No file can have such a name; asked for a link's target, and it is no link; a socket, or a device that nobody drives.
+const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL', 'ENXIO', 'ENODEV']
 export const isGone = (code: string | undefined): boolean => GONE.includes(code ?? '')
 
-/** There is something, and it is kept from us. */
-export const isUnreadable = (code: string | undefined): boolean => ['EACCES', 'EPERM', 'EIO'].includes(code ?? '')
+/** There is something, and it is kept from us, or more than we read. */
+export const isUnreadable = (code: string | undefined): boolean =>
+  ['EACCES', 'EPERM', 'EIO', 'EFBIG'].includes(code ?? '')
 
 /** For a `catch`: what was there a moment ago is not any more. */
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {

@@ -91,7 +91,7 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   function passBy(path: string, error: NodeJS.ErrnoException): false {
     if (!isUnreadable(error.code)) throw error
     if (path === '')
-      throw new Refused(`the ignore rules in ${root.path} cannot be read`, 'make them readable', { cause: error })
+      throw new Refused(`the ignore rules in ${root.path} cannot be read`, MAKE_READABLE, { cause: error })
     unreadable.push({ path, code: error.code! })
     return false
   }
@@ -119,12 +119,17 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   return { ...progress(), paths: suspects.sort(), unreadable }
 }
 
-/** The text of a small file; `undefined` when it cannot be had. */
+/** Of ignore rules: to hold every path against millions of lines takes hours, in which nothing else is done. */
+const MOST_BYTES = 256 * 1024
+export const MAKE_READABLE = `make them readable, and no larger than ${MOST_BYTES} bytes`
+
+/** The text of a small file; `undefined` when it cannot be had. Throws EFBIG for a larger one. */
 export async function textAt(root: Root, path: string): Promise<string | undefined> {
   const opened = await root.open(path).catch(unlessElsewhere) // a link, or gone
   if (!opened) return undefined
   const { fd, stats } = opened
   try {
+    if (stats.size > MOST_BYTES) throw Object.assign(new Error(`${path} is too large`), { code: 'EFBIG' })
     const buffer = Buffer.alloc(stats.size)
     const { bytesRead } = await disk.read(fd, buffer, 0, stats.size, 0)
     return buffer.toString('utf8', 0, bytesRead)

@@ -15,6 +15,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, type TestContext } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
@@ -526,6 +527,10 @@ describe('fileAdapter', () => {
       expect(await failure('read', 'pipe')).toMatchObject({ code: 'action_failed' })
       expect(await failure('read', 'folder')).toMatchObject({ code: 'action_failed' })
       expect(await failure('write', 'folder', { content: 'x' })).toMatchObject({ code: 'action_failed' })
+      const server = createServer()
+      await new Promise<void>((listens) => server.listen(join(root, 'socket'), listens))
+      expect(await failure('read', 'socket')).toMatchObject({ message: 'socket is not a file' })
+      await new Promise((closed) => server.close(closed))
     })
   })
 

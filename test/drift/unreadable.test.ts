@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs'
+import { truncateSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { disk } from '../../src/drift/root.ts'
@@ -48,6 +49,29 @@ it('lists a folder whose rules it may not read, and a file that it may not look 
   readableAgain()
   expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'sub/a'])
   await it.tracker.close()
+})
+
+it('lists a folder whose rules are longer than anybody writes them, and writes nothing there', async () => {
+  const it = await given({ 'sub/a': '1', open: 'o' })
+  put(it.root, { 'sub/.gitignore': '', 'sub/a': 'other', open: 'other' })
+  truncateSync(join(it.root, 'sub/.gitignore'), 6 * 1024 ** 3) // of which nothing lies on the disk
+  const { findings, unreadable } = await it.tracker.scan()
+  expect([findings.map(({ path }) => path), unreadable]).toEqual([['open'], [{ path: 'sub', code: 'EFBIG' }]])
+  await expect(it.tracker.mayWrite('sub/a')).rejects.toThrow(Refused)
+  put(it.root, { '.gitignore': 'a\n'.repeat(200_000) })
+  await expect(it.tracker.scan()).rejects.toThrow(Refused)
+  await it.tracker.close()
+})
+
+it('takes a socket that is called like rules for none', async () => {
+  const it = await given({ 'sub/a': '1' })
+  const server = createServer()
+  await new Promise<void>((listens) => server.listen(join(it.root, 'sub/.gitignore'), listens))
+  put(it.root, { 'sub/a': 'other' })
+  expect(await it.tracker.scan()).toMatchObject({ findings: [{ path: 'sub/a' }], unreadable: [] })
+  expect(await it.tracker.mayWrite('sub/b')).toBe(true)
+  await it.tracker.close()
+  await new Promise((closed) => server.close(closed))
 })
 
 it.each(['EACCES', 'EPERM', 'EIO'])(
