@@ -1,8 +1,9 @@
-import { constants, linkSync, lstatSync, renameSync, type Stats, unlinkSync } from 'node:fs'
+import { constants, lstatSync, renameSync, type Stats, unlinkSync } from 'node:fs'
 import { open, unlink } from 'node:fs/promises'
 import type { Clock } from '../protocol/clock.ts'
 import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
+import { moveFile } from '../protocol/move-file.ts'
 import type { Asker, Call, Found } from './adapter.ts'
 import { aborted, denied, finalFailure, finalFrom } from './failure.ts'
 import type { FileOptions } from './file.ts'
@@ -103,8 +104,8 @@ export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonOb
       if (there !== undefined && !isHalfMoved) throw finalFailure(`${to.path} exists already`)
       refuseIfAborted(call.signal)
       refuseIfTouched(from, file)
-      if (!isHalfMoved) linkTo(from, to)
-      unlinkSync(from.real)
+      if (isHalfMoved) unlinkSync(from.real)
+      else moved(from, to)
       await to.sync()
       await from.sync()
       return { ...paths, digest: file.digest }
@@ -123,10 +124,9 @@ function repeated(call: Call, done: JsonObject | undefined, message: string): Js
 /** What a further attempt finds done may be an earlier one's doing, and what was there before that is not known any more. */
 const asFound = ({ attempt }: Call): JsonObject => ({ unchanged: true, ...(attempt > 1 && { repeated: true }) })
 
-/** Linking fails where a rename would replace what somebody put there a moment ago. */
-function linkTo(from: Place, to: Place): void {
+function moved(from: Place, to: Place): void {
   try {
-    linkSync(from.real, to.real)
+    moveFile(from.real, to.real)
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') throw finalFailure(`${to.path} exists already`, { cause })
     throw cause

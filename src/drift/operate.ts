@@ -1,7 +1,8 @@
-import { constants, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { constants, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { open, rmdir, symlink, unlink } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { Digest } from '../protocol/json.ts'
+import { moveFile } from '../protocol/move-file.ts'
 import type { FileOperation, FileShape } from '../psg/change.ts'
 import { isAs, isSameShape, isTracked } from './compare.ts'
 import { isAsMet, type Observed, observe } from './observe.ts'
@@ -101,22 +102,36 @@ function remove(root: Root, { path, expect }: Of<'remove'>, operating: Operating
 async function move(root: Root, operation: Of<'move'>, operating: Operating): Promise<Operated> {
   const { path, to, expect } = operation
   if (to.startsWith(`${path}/`)) return moveBelow(root, operation, operating)
+  try {
+    return await moveWithin(root, operation, operating)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+    // A folder on the way is another file system: there it is another file of the same content.
+    const arrived = await put(root, { op: 'put', path: to, expect: null, become: expect }, operating)
+    return arrived === 'done' ? remove(root, { op: 'remove', path, expect }, operating) : arrived
+  }
+}
+
+function moveWithin(root: Root, { path, to, expect }: Of<'move'>, operating: Operating): Promise<Operated> {
   return root.held(path, {}, (from) =>
     root.held(to, { create: true }, async (target) => {
       const [here, there] = [await at(root, path, operating), await at(root, to, operating)]
       if (here === undefined) return isAs(there, expect) ? 'done' : 'overtaken'
       if (!isAs(here, expect)) return 'overtaken'
-      if (there !== undefined && there.ino !== here.ino) return 'overtaken'
-      if (!isStill(from, here)) return 'overtaken'
+      if (!isStill(from, here) || (there && !isStill(target, there))) return 'overtaken'
+      if (there && !(isAs(there, expect) && isHalfMoved(from, target))) return 'overtaken'
       if (path.toLowerCase() === to.toLowerCase()) renameSync(from.real, target.real)
-      else {
-        // Linking fails where a rename would replace what somebody put there a moment ago.
-        if (there === undefined) linkSync(from.real, target.real)
-        unlinkSync(from.real)
-      }
+      else if (there) unlinkSync(from.real)
+      else moveFile(from.real, target.real)
       return 'done'
     }),
   )
+}
+
+/** Cut off between its halves a file has two names, or is on two file systems. */
+function isHalfMoved(from: Place, target: Place): boolean {
+  const [here, there] = [lstatSync(from.real), lstatSync(target.real)]
+  return here.ino === there.ino || here.dev !== there.dev
 }
 
 /** A file that has the name of the folder it belongs in steps aside first. Where it cannot go on, it steps back. */

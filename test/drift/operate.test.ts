@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, type TestContext } from 'vitest'
 import { operate } from '../../src/drift/operate.ts'
 import { checkPath, disk, Elsewhere, openRoot } from '../../src/drift/root.ts'
 import { scan } from '../../src/drift/scan.ts'
@@ -53,6 +53,15 @@ async function operating(files: { readonly [path: string]: string }, contents: r
         temporary: '.mplp-deed-0.tmp',
       }),
   }
+}
+function mounted(folder: string, context: TestContext): void {
+  mkdirSync(folder)
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', folder], { stdio: 'pipe' })
+  } catch {
+    context.skip('no file system can be mounted here')
+  }
+  onTestFinished(() => void execFileSync('umount', [folder]))
 }
 /** Gives the content, and meanwhile somebody else writes a file. */
 const takes = (full: string) => async () => {
@@ -147,6 +156,18 @@ describe('an operation on the disk', () => {
     execFileSync('ln', [it.full('a'), it.full('b')])
     expect(await it.operate({ op: 'move', path: 'a', to: 'b', expect: shape('old') })).toBe('done')
     expect([it.text('a'), it.text('b')]).toEqual([undefined, 'old'])
+  })
+
+  it('moves a file from one file system to another, also when it was cut off on the way', async (context) => {
+    const it = await operating({ old: 'old' })
+    for (const name of ['m', 'n']) mounted(it.full(name), context)
+    const move = (path: string, to: string) => it.operate({ op: 'move', path, to, expect: shape('old') })
+    expect([await move('old', 'm/a'), it.text('old'), it.text('m/a')]).toEqual(['done', undefined, 'old'])
+    put(it.path, { 'n/a': 'theirs' })
+    expect(lstatSync(it.full('n/a')).ino).toBe(lstatSync(it.full('m/a')).ino) // and yet it is another file
+    expect([await move('m/a', 'n/a'), it.text('m/a'), it.text('n/a')]).toEqual(['overtaken', 'old', 'theirs'])
+    put(it.path, { 'n/a': 'old' })
+    expect([await move('m/a', 'n/a'), it.text('m/a'), it.text('n/a')]).toEqual(['done', undefined, 'old'])
   })
 
   it('moves a file into the folder whose name it has', async () => {
