@@ -1,4 +1,4 @@
-import { constants, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { constants, lstatSync, renameSync, type Stats, unlinkSync } from 'node:fs'
 import { open, rmdir, symlink, unlink } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { Digest } from '../protocol/json.ts'
@@ -63,30 +63,39 @@ async function put(root: Root, { path, expect, become }: Of<'put'>, operating: O
     if (become.type === 'link' && leavesRoot(root, path, content)) return 'link_leaves_root'
     const temporary = place.beside(operating.temporary)
     let isPlaced = false
+    let ours: Stats | undefined
+    // Another process may have taken what we do for cut off, and make its own under this name: half of that is nothing to put in place.
+    const isTheirs = () => ours !== undefined && !isUntouched(temporary, ours)
     try {
-      await made(temporary, become, content)
+      ours = await made(temporary, become, content)
       const now = await at(root, path, operating, there)
       if (!isAs(now, expect)) return 'overtaken'
       const isFolder = now?.type === 'folder'
       if (isFolder) await removeEmpty(root, path)
-      if (!isStill(place, isFolder ? undefined : now)) return 'overtaken'
+      if (!isStill(place, isFolder ? undefined : now) || isTheirs()) return 'overtaken'
       renameSync(temporary, place.real)
       isPlaced = true
       return 'done'
     } finally {
-      if (!isPlaced) await unlink(temporary).catch(unlessGone)
+      if (!isPlaced && !isTheirs()) await unlink(temporary).catch(unlessGone)
     }
   })
 }
 
-/** Under a name of its own; what an earlier try left there that was cut off gives way. */
-async function made(temporary: string, { type, mode }: FileShape, content: Uint8Array): Promise<void> {
-  const make = () => (type === 'link' ? symlink(Buffer.from(content), temporary) : written(temporary, content, mode))
-  await make().catch(async (error: NodeJS.ErrnoException) => {
+/** Under a name of its own; what an earlier try left there that was cut off gives way. Says by what a file is known again; a link is never half made. */
+async function made(temporary: string, { type, mode }: FileShape, content: Uint8Array): Promise<Stats | undefined> {
+  const make = () =>
+    type === 'link' ? symlink(Buffer.from(content), temporary).then(() => undefined) : written(temporary, content, mode)
+  return make().catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
     await unlink(temporary)
-    await make()
+    return make()
   })
+}
+
+function isUntouched(path: string, { ino, size, mtimeMs, ctimeMs }: Stats): boolean {
+  const there = lstatSync(path, { throwIfNoEntry: false })
+  return there?.ino === ino && there.size === size && there.mtimeMs === mtimeMs && there.ctimeMs === ctimeMs
 }
 
 function remove(root: Root, { path, expect }: Of<'remove'>, operating: Operating): Promise<Operated> {
@@ -198,13 +207,14 @@ async function setMode(place: Place, mode: number): Promise<void> {
   }
 }
 
-async function written(temporary: string, content: Uint8Array, mode: number): Promise<void> {
+async function written(temporary: string, content: Uint8Array, mode: number): Promise<Stats> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   const handle = await open(temporary, flags, 0o600)
   try {
     await handle.writeFile(content)
     await handle.chmod(mode)
     await handle.sync()
+    return await handle.stat()
   } finally {
     await handle.close()
   }

@@ -199,6 +199,22 @@ describe('an operation on the disk', () => {
     expect(readdirSync(it.path)).toEqual(['a'])
   })
 
+  it('puts nothing in place that another process has begun to make under the same name, and leaves it to that one', async () => {
+    const it = await operating({ a: 'old' })
+    const theirs = it.full('.mplp-deed-0.tmp')
+    const { lstat } = disk
+    onTestFinished(() => void Object.assign(disk, { lstat }))
+    disk.lstat = (async (path: string) => {
+      if (existsSync(theirs) && readFileSync(theirs, 'utf8') === 'new') {
+        rmSync(theirs)
+        writeFileSync(theirs, 'ne')
+      }
+      return lstat(path)
+    }) as typeof lstat
+    expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('overtaken')
+    expect([it.text('a'), readFileSync(theirs, 'utf8')]).toEqual(['old', 'ne'])
+  })
+
   it('changes only the mode where only the mode differs', async () => {
     const it = await operating({ a: 'old' }, [])
     const { ino } = lstatSync(it.full('a'))
