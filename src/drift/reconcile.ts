@@ -70,12 +70,16 @@ export function recordOf(path: string, there: Observed, writtenBy?: string): Fil
     digest: agreed.digest,
     size: there.size,
     mode: there.mode,
-    mtime: isoMicros(Math.round(there.mtime_ms * 1000)),
+    mtime: isoMicros(Math.round(Math.min(Math.max(there.mtime_ms, FIRST_MS), LAST_MS) * 1000)),
     kept: there.kept,
     ...(writtenBy !== undefined && { written_by: writtenBy }),
     agreed,
   }
 }
+
+/** Some file systems keep times of years that no date has; beside them stands what they really are. */
+const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
+const LAST_MS = Date.parse('9999-12-31T23:59:59Z')
 
 export function agreedOn(there: Observed): Agreed {
   const { digest, size, mode, kept, mtime_ms, ctime_ms, ino, racy } = there

@@ -58,6 +58,20 @@ describe('tracking a folder', () => {
     await it.tracker.close()
   })
 
+  it.each([
+    ['after', 1e18, '9999-12-31T23:59:59.000000Z'],
+    ['before', -1e18, '0000-01-01T00:00:00.000000Z'],
+  ])('takes in what has a time %s all dates, as some file systems keep it', async (_, mtimeMs, mtime) => {
+    const { fstat, lstat } = disk
+    onTestFinished(() => void Object.assign(disk, { fstat, lstat }))
+    disk.fstat = ((fd: number) => Object.assign(fstat(fd), { mtimeMs })) as typeof fstat
+    disk.lstat = (async (path: string) => Object.assign(await lstat(path), { mtimeMs })) as unknown as typeof lstat
+    const it = await given({ a: 'old' })
+    expect(it.graph.get('file', fileId('a'))?.data).toMatchObject({ mtime, agreed: { mtime_ms: mtimeMs } })
+    expect((await it.tracker.scan()).findings).toEqual([])
+    await it.tracker.close()
+  })
+
   it('knows only the digest of what is too large to keep', async () => {
     const it = await given({ big: 'x'.repeat(11), small: 'x'.repeat(10) }, { keepBytes: 10 })
     expect(it.graph.get('file', fileId('big'))?.data).toMatchObject({ kept: false, digest: digestOf('x'.repeat(11)) })
