@@ -234,9 +234,9 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
 const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL', 'ENXIO', 'ENODEV']
 export const isGone = (code: string | undefined): boolean => GONE.includes(code ?? '')
 
-/** There is something, and it is kept from us, or more than we read. */
-export const isUnreadable = (code: string | undefined): boolean =>
-  ['EACCES', 'EPERM', 'EIO', 'EFBIG'].includes(code ?? '')
+/** There is something, and it is kept from us, as by a server or a mount that does not answer, or more than we read. */
+export const isUnreadable = (code: string | undefined): boolean => UNREADABLE.includes(code ?? '')
+const UNREADABLE = ['EACCES', 'EPERM', 'EIO', 'EFBIG', 'ENOTCONN', 'ESTALE', 'ETIMEDOUT', 'EHOSTDOWN']
 
 /** For a `catch`: what was there a moment ago is not any more. */
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {

@@ -74,7 +74,7 @@ it('takes a socket that is called like rules for none', async () => {
   await new Promise((closed) => server.close(closed))
 })
 
-it.each(['EACCES', 'EPERM', 'EIO'])(
+it.each(['EACCES', 'EPERM', 'EIO', 'ENOTCONN', 'ESTALE'])(
   'takes in what it can read, and lists later what it could not: %s',
   async (code) => {
     const root = tempFolder()
@@ -96,6 +96,19 @@ it('opens all the same where rules have become unreadable beside a file that has
   expect(findings).toMatchObject([{ what: 'modified', path: 'sub/a' }])
   expect(unreadable).toContainEqual({ path: 'sub', code: 'EACCES' })
   await tracker.close()
+})
+
+it('opens all the same where a folder is mounted that does not answer, and one of its files has drifted', async () => {
+  const it = await given({ 'mount/a': '1', open: 'o' })
+  put(it.root, { 'mount/a': 'other' })
+  await it.tracker.scan()
+  refusing('open', '/mount', 'ENOTCONN')
+  const again = await it.again()
+  put(it.root, { open: 'other' })
+  const { findings, unreadable } = await again.tracker.scan()
+  expect(findings.map(({ path }) => path)).toEqual(['mount/a', 'open'])
+  expect(unreadable).toContainEqual({ path: 'mount', code: 'ENOTCONN' })
+  await again.tracker.close()
 })
 
 it('looks into the folders it is asked for, though one of them is shut', async () => {
