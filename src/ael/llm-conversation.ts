@@ -1,6 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
-import { ActionError, InvalidInput, NotFound } from '../protocol/errors.ts'
-import { digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
+import { ActionError, ApprovalNeeded, InvalidInput, NotFound } from '../protocol/errors.ts'
+import { type Digest, digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import { under } from '../protocol/under.ts'
 import type { Action, ActionResult, Call, Outcome, Spend, TokenUsage } from './adapter.ts'
 import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
@@ -9,6 +9,7 @@ import { llmFailure } from './llm-failure.ts'
 import type { Provider } from './llm-provider.ts'
 import { askedOnce, type RoundAnswer } from './llm-round.ts'
 import { usageOf } from './llm-tokens.ts'
+import { REDACTED } from './redact.ts'
 import type { CompiledSchema } from './schema.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 
@@ -43,6 +44,8 @@ type Pending = {
   readonly place: number
   readonly wire: string
   readonly args: Json
+  /** Of the arguments as the model gave them: what is stored of them is without secrets. Absent where an earlier version stored it. */
+  readonly digest?: Digest
   readonly action_id: string
   readonly result?: JsonObject
   /** Where the call itself stood when it paused. */
@@ -150,6 +153,7 @@ function withCalls(state: State, answer: RoundAnswer, clock: Clock): State {
     place: index + 1,
     wire: name,
     args,
+    digest: digestOfJson(args),
     action_id: clock.uuid(),
     ...(error === undefined ? {} : { result: told(error) }),
   }))
@@ -182,18 +186,21 @@ async function carriedOutOne(
   const { call, tools, maxToolResultChars } = talk
   const tool = tools.get(pending.wire)
   if (tool === undefined) return record({ ...pending, result: told(`there is no tool ${pending.wire}`) })
+  if (pending.digest !== undefined && pending.digest !== digestOfJson(pending.args))
+    return record({ ...pending, result: told(`${tool.name} ${CUT_OFF}`) })
   let result: JsonObject
   try {
     const action = actionFor(talk.action, tool, round, pending)
     const done = await call.act(action, pending.resume === undefined ? {} : { resume: pending.resume })
     result = given(done, maxToolResultChars)
   } catch (error) {
-    if (call.signal.aborted || !isForTheModel(error)) {
+    if (call.signal.aborted || !(isForTheModel(error) || asksInVain(error, pending))) {
       const { resume } = error as { resume?: Json }
       if (resume !== undefined) await record({ ...pending, resume })
       throw error
     }
-    result = told(upTo(maxToolResultChars, (error as Error).message))
+    const { message } = error as Error
+    result = told(upTo(maxToolResultChars, error instanceof ApprovalNeeded ? `${tool.name} ${IN_VAIN}` : message))
   }
   await record({ ...pending, result })
 }
@@ -217,6 +224,19 @@ function actionFor(parent: Action, tool: RegisteredTool, round: number, { place,
 const isForTheModel = (error: unknown): boolean =>
   error instanceof InvalidInput || error instanceof NotFound || (error instanceof ActionError && !OURS.has(error.code))
 const OURS: ReadonlySet<string> = new Set(['approval_needed', 'action_aborted', 'budget_exceeded'])
+
+/** By the time that a person has agreed, the arguments are what was stored of them, and no longer those that were agreed to. */
+const asksInVain = (error: unknown, { action_id, args }: Pending): boolean =>
+  error instanceof ApprovalNeeded &&
+  error.question.action_id === action_id &&
+  isCovered(error.question.arguments) &&
+  !isCovered(args)
+const isCovered = (args: Json): boolean => JSON.stringify(args).includes(REDACTED)
+
+const IN_VAIN =
+  'was not called: a person is asked first, and its arguments hold what looks like a secret, which is not kept until there is an answer; call it without that'
+const CUT_OFF =
+  'is not called after an interruption, before which it may have been carried out: its arguments held what looks like a secret, which is not kept'
 
 const told = (message: string): JsonObject => ({ type: 'error-text', value: message })
 

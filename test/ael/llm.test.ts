@@ -26,6 +26,7 @@ const WIRES: Readonly<Record<string, (url: string) => Provider>> = {
   google: (url) => googleProvider({ apiKey: KEY, baseUrl: `${url}/v1beta` }),
   compatible: (url) => compatibleProvider({ name: 'local', apiKey: KEY, baseUrl: `${url}/v1` }),
 }
+const PENDING = { verdict: 'pending' } as const
 const NUMBER = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'], additionalProperties: false }
 
 for (const [wire, provider] of Object.entries(WIRES))
@@ -615,6 +616,39 @@ describe('llmAdapter', () => {
       const { output } = await over.attempt(action, { attempt: 2, resume: pause.resume })
       expect(output).toMatchObject({ text: 'written', tool_calls: [{ action_id: pause.question.action_id }] })
       expect(server.requests).toHaveLength(2)
+    })
+
+    it('puts no call to a person whose arguments are not kept until there is an answer, and tells the model', async () => {
+      const done: string[] = []
+      server.behave(calls(['fs__write', { path: 'a', password: 'first-1234' }]), { say: 'without then' })
+      const over = layerOver('openai', [write(done, { policy: 'ask' })], {
+        gate: ({ arguments: args }) =>
+          JSON.stringify(args).includes('[redacted]') ? PENDING : { verdict: 'approved' },
+      })
+      const { output } = await over.attempt(ask({ tools: ['fs.write'] }))
+      expect(output).toMatchObject({ text: 'without then', tool_calls: [{ tool: 'fs.write', status: 'failed' }] })
+      expect(results(server.requests[1])[0]).toMatch(/^fs\.write was not called: .*call it without that$/)
+      expect(done).toEqual([])
+    })
+
+    it('does not call a tool with what is left of its arguments when it goes on with a call that was cut off', async () => {
+      const done: string[] = []
+      const states: Json[] = []
+      const action = ask({ tools: ['fs.write'] })
+      const checkpoint = (state: Json) => void states.push(state)
+      server.behave(
+        calls(['fs__write', { path: 'a' }], ['fs__write', { path: 'b', password: 'first-1234' }]),
+        { say: 'written' },
+        { say: 'I see' },
+      )
+      const over = layerOver('openai', [write(done)])
+      await over.attempt(action, { checkpoint })
+      expect(done).toEqual(['write a', 'write b'])
+      await over.attempt(action, { attempt: 2, resume: states[0]! })
+      expect(done).toEqual(['write a', 'write b', 'write a'])
+      expect(results(server.requests[2])[1]).toMatch(
+        /^fs\.write is not called after an interruption, before which it may have been carried out: /,
+      )
     })
 
     it('waits for the answer of a person without its time running on', async () => {
