@@ -98,10 +98,13 @@ const brokenOff = (model: string, { rawFinishReason = 'error' }: RoundAnswer) =>
 
 type Keep = (state: State) => void | Promise<void>
 
+/** What it was asked is taken from the action itself: what was stored of it is without secrets, and a link with a token in it leads nowhere then. */
 function begun(resume: Json | undefined, { system, messages }: JsonObject): State {
-  if (resume !== undefined) return resume as unknown as State
   const first = typeof system === 'string' ? [{ role: 'system', content: system }] : []
-  return { messages: [...first, ...(messages as readonly Json[])], rounds: 0, pending: [], made: [] }
+  const question = [...first, ...(messages as readonly Json[])]
+  if (resume === undefined) return { messages: question, rounds: 0, pending: [], made: [] }
+  const state = resume as unknown as State
+  return { ...state, messages: [...question, ...state.messages.slice(question.length)] }
 }
 
 async function asked(

@@ -573,6 +573,16 @@ describe('llmAdapter', () => {
       expect(done).toEqual(['write a'])
     })
 
+    it('goes on with the question as it was asked, whatever is kept out of what is stored of it', async () => {
+      const messages = [{ role: 'user', content: 'read https://files.test/a?key=abc123' }]
+      server.behave(calls(['fs__write', { path: 'a' }]), { status: 503 }, { say: 'written' })
+      const params = { tools: ['fs.write'], system: 'be brief', messages }
+      await layerOver('openai', [write([])]).execute(ask(params, { max_attempts: 2 }))
+      const [first, ...later] = server.requests.map(({ body }) => (body.messages as Json[]).slice(0, 2))
+      expect(JSON.stringify(first)).toContain('?key=abc123')
+      expect(later).toEqual([first, first])
+    })
+
     it('pauses for an approval and goes on with it, without asking the model again', async () => {
       const done: string[] = []
       const approved = new Set<string>()
