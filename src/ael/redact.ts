@@ -66,28 +66,42 @@ const notText = (value: unknown) =>
 const patternOf = (secrets: readonly string[]): RegExp | undefined => {
   const given = secrets.filter((secret) => typeof secret === 'string') // a variable that is not set must not uncover the others
   const trimmed = given.map((secret) => secret.trim()) // a line end behind a key is not sent along
-  const forms = new Set(trimmed.filter((secret) => secret.length >= SHORTEST).flatMap(formsOf))
-  if (forms.size === 0) return undefined
-  const longestFirst = [...forms].sort((a, b) => b.length - a.length)
-  return new RegExp(longestFirst.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g')
+  const longestFirst = trimmed.filter((secret) => secret.length >= SHORTEST).sort((a, b) => b.length - a.length)
+  if (longestFirst.length === 0) return undefined
+  return new RegExp([...new Set(longestFirst.flatMap(formsOf).map(spelled))].join('|'), 'g')
 }
 
-/** A secret travels in disguise too: in a URL, in a Basic header behind a user's name, inside JSON text. */
+/** A secret travels in disguise too, as in a Basic header behind a user's name. The longer of two that begin alike comes first. */
 function formsOf(secret: string): string[] {
-  const inUrl = encodeURIComponent(secret.toWellFormed())
   const base64 = [
     Buffer.from(secret).toString('base64').replace(/=+$/, ''),
     ...[0, 1, 2].map((at) => within(secret, at)),
   ]
-  return [
-    secret,
-    inUrl,
-    inUrl.replace(/%../g, (byte) => byte.toLowerCase()),
-    JSON.stringify(secret).slice(1, -1),
-    ...base64,
-    ...base64.map((form) => form.replaceAll('+', '-').replaceAll('/', '_')),
-  ]
+  return [secret, ...base64, ...base64.map((form) => form.replaceAll('+', '-').replaceAll('/', '_'))]
 }
+
+/** As a pattern for however it is written in a URL, in a form, or in JSON text, also in JSON within JSON: some escape more of it than they must. */
+const spelled = (form: string): string => form.replace(/\\+|[^\w\\]/gu, waysOf)
+
+function waysOf(part: string): string {
+  const { length } = part
+  // Of a run as one: many bounds beside each other, and a text of backslashes alone would take for ever.
+  if (part.startsWith('\\')) return String.raw`(?:\\{${length},${4 * length}}|(?:%5[cC]){${length}})`
+  const inJson = JSON.stringify(part).slice(1, -1)
+  return `(?:${[
+    String.raw`\\{0,3}${literal(part)}`,
+    percent(part),
+    String.raw`\\{1,3}${Array.from({ length }, (_, i) => unicode(part.charCodeAt(i))).join(String.raw`\\{1,3}`)}`,
+    ...(/^\\[a-z]$/.test(inJson) ? [String.raw`\\{1,3}${inJson.slice(1)}`] : []),
+    ...(part === ' ' ? [String.raw`\+`] : []),
+  ].join('|')})`
+}
+
+const literal = (part: string): string => part.replace(/[.*+?^${}()|[\]\\/-]/, '\\$&')
+const percent = (part: string): string =>
+  [...Buffer.from(part)].map((byte) => `%${inHex(byte.toString(16).padStart(2, '0'))}`).join('')
+const unicode = (unit: number): string => `u${inHex(unit.toString(16).padStart(4, '0'))}`
+const inHex = (digits: string): string => digits.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)
 
 /** Base64 of something longer in which the secret begins so many bytes behind a group of three, without the characters that others share in. */
 function within(secret: string, behind: number): string {

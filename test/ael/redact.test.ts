@@ -73,6 +73,19 @@ describe('redactor', () => {
     for (const disguise of disguises) expect(text(`x ${disguise} y`)).not.toContain(disguise.replace(/=+$/, ''))
   })
 
+  it.each([
+    ['aws/K7MDENG+bPx=', 'aws\\/K7MDENG+bPx=', 'as PHP writes JSON'],
+    ['a<b>&c-42', 'a\\u003cb\\u003E\\u0026c-42', 'as Go writes JSON'],
+    ['p\u00e4ssw\u00f6rd \ud83d\ude00', 'p\\u00e4ssw\\u00F6rd \\uD83D\\ude00', 'as Python writes JSON'],
+    ['say "x" \\ \n7', JSON.stringify(JSON.stringify('say "x" \\ \n7')).slice(3, -3), 'in JSON within JSON'],
+    ["p@ss!w*(1)'~ 2", new URLSearchParams({ a: "p@ss!w*(1)'~ 2" }).toString().slice(2), 'in a form'],
+    ["p@ss'(1)", new URL("http://x.test/?p@ss'(1)").search.slice(1), 'in a query that escapes no more than it must'],
+    ['\\\\share\\x1', JSON.stringify('\\\\share\\x1').slice(1, -1), 'with backslashes beside each other'],
+  ])('takes %j out of %s, %s', (secret, spelling) => {
+    const { text } = redactor(() => [secret])
+    for (const one of [secret, spelling]) expect(text(`<${one}>`)).toBe(`<${REDACTED}>`)
+  })
+
   it.each(['u', 'us', 'use', 'user'])('takes it out of a Basic header of %s, in either alphabet', (user) => {
     const secret = 'topsecret-pass>>??word'
     const { text } = redactor(() => [secret])
