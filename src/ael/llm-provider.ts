@@ -3,6 +3,7 @@ import { anything, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkProviderOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
+import { partsOf, SECRET_NAME } from './header.ts'
 import type { Model } from './llm-model.ts'
 
 /** Speaks to language models of one vendor. */
@@ -88,7 +89,9 @@ function keyed(
   const { apiKey, baseUrl, headers = {}, maxResponseBytes = 16 * 1024 * 1024 } = options
   const bounded = boundedFetch(maxResponseBytes)
   const common = { fetch: bounded, headers: { ...headers }, ...(baseUrl === undefined ? {} : { baseURL: baseUrl }) }
-  let used: readonly string[] = Object.entries(headers).flatMap(([key, value]) => (SECRET.test(key) ? [value] : []))
+  let used: readonly string[] = Object.entries(headers).flatMap(([key, value]) =>
+    SECRET_NAME.test(key) ? partsOf(value) : [],
+  )
   return {
     async model(id) {
       refuseUnlessFit('model', { id }, { id: needed(text) })
@@ -101,9 +104,6 @@ function keyed(
     secrets: () => used,
   }
 }
-
-/** Headers whose values are nobody's business. */
-const SECRET = /authorization|key|token|secret|cookie/i
 
 /** As much of an address as is shown: the rest may be nobody's business. */
 const originOf = (location: string, from: string): string =>

@@ -1,7 +1,8 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
 import { finalFrom, orAborted, passingFailure, toActionError } from './failure.ts'
-import { headerProblems, type McpHeaders, type McpUrl, partsOf, secretTexts } from './mcp-server.ts'
+import { partsOf } from './header.ts'
+import { headerProblems, type McpHeaders, type McpUrl, secretTexts } from './mcp-server.ts'
 
 /** The headers for a request. Throws ActionError: one that may pass where whoever gives them fails, a final one for what cannot be sent. */
 export type HeaderSource = (signal: AbortSignal) => Promise<McpHeaders>

@@ -6,7 +6,7 @@ import { isObject } from '../protocol/json.ts'
 import { blaming } from '../protocol/problem.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { POLICY } from './approval.ts'
-import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
+import { isHeaderName, isHeaderValue, OWN_HEADERS, partsOf, SECRET_NAME } from './header.ts'
 
 /**
  * How a server is started or where it is, and what is made of its tools. In a file without the SDK: a config names these types, and whoever
@@ -140,9 +140,6 @@ export function headerProblems(headers: McpHeaders): readonly Problem[] {
   return problems
 }
 
-/** An environment holds paths and modes too, and headers versions; only what is called a secret is treated as one. */
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SIGNATURE/i
-
 /** What of a server must be seen nowhere, as far as it is known before it is asked for. */
 export const secretsIn = (server: McpServer): readonly string[] =>
   calledSecrets(server).flatMap(([at, value]) => (at.startsWith('headers.') ? partsOf(value) : [value]))
@@ -156,12 +153,4 @@ export function calledSecrets({ env = {}, headers = {}, url }: McpServer): reado
     )
   const sent = typeof headers === 'function' ? [] : Object.entries(headers)
   return [...named('env', Object.entries(env)), ...named('url', query), ...named('headers', sent)]
-}
-
-/** A server that repeats a header may leave its scheme away, say what Basic wraps, or take one of several values: a cookie, a signature. */
-export function partsOf(header: string): readonly string[] {
-  const [, scheme = '', rest = ''] = /^(\S+)\s+(.*)$/.exec(header) ?? []
-  const basic = /^basic$/i.test(scheme) ? Buffer.from(rest, 'base64').toString() : ''
-  const values = header.split(/[;,]\s*/).map((part) => part.slice(part.indexOf('=') + 1))
-  return [header, rest, basic, basic.slice(basic.indexOf(':') + 1), ...values].filter((part) => part !== '')
 }

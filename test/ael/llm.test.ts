@@ -392,11 +392,15 @@ describe('llmAdapter', () => {
   })
 
   it('needs no key where none is asked for, and keeps what its own headers hold to itself', async () => {
-    const headers = { 'x-gateway-token': 'gateway-token-8128', 'x-team': 'the-blue-team' }
+    const headers = {
+      'x-gateway-token': 'gateway-token-8128',
+      'proxy-authorization': 'Bearer of-the-proxy',
+      'x-team': 'the-blue-team',
+    }
     const provider = compatibleProvider({ name: 'local', baseUrl: `${server.url}/v1`, headers })
     layer = actionLayer({ adapters: [llmAdapter({ providers: { it: provider } })] })
-    server.behave({ status: 400, body: '{"error":{"message":"gateway-token-8128 of the-blue-team"}}' })
-    await expect(layer.execute(ask())).rejects.toThrow(/\[redacted\] of the-blue-team/)
+    server.behave({ status: 400, body: '{"error":{"message":"gateway-token-8128 and of-the-proxy, the-blue-team"}}' })
+    await expect(layer.execute(ask())).rejects.toThrow('[redacted] and [redacted], the-blue-team')
     expect(server.requests[0]?.headers).toMatchObject(headers)
     expect(server.requests[0]?.headers.authorization).toBeUndefined()
     expect(() => compatibleProvider({ name: 'x', baseUrl: 'not a url' })).toThrow(/baseUrl must be a URL/)
