@@ -118,9 +118,8 @@ async function asked(
   const place = [rounds + 1, ...(spoilt === undefined ? [] : [spoilt])].join('.')
   const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${place}` }
   let heard = ''
-  const onDelta = (delta: string) => {
+  const onHeard = (delta: string) => {
     heard += delta
-    call.onDelta(delta)
   }
   try {
     const answer = await askedOnce({
@@ -131,7 +130,8 @@ async function asked(
       params: rounds > 0 && params.tool_choice !== undefined ? unforced(params) : params,
       headers: key,
       signal: call.signal,
-      onDelta: params.stream === true ? onDelta : undefined,
+      onDelta: params.stream === true ? call.onDelta : undefined,
+      onHeard,
     })
     pays(answer.usage)
     return answer

@@ -29,6 +29,8 @@ export interface RoundRequest {
   readonly signal: AbortSignal
   /** Absent: the answer comes in one piece. */
   readonly onDelta: ((delta: string) => void) | undefined
+  /** Told of a stream all that is paid for: what is said, what is thought, and what is put together to call tools with. */
+  readonly onHeard: (delta: string) => void
 }
 
 /** What the model answered. */
@@ -67,7 +69,7 @@ export async function askedOnce(request: RoundRequest): Promise<RoundAnswer> {
 
 async function answered(request: RoundRequest): Promise<RoundAnswer> {
   const { generateText, streamText, jsonSchema, Output } = await library()
-  const { model, messages, tools, schema, params, headers, signal, onDelta } = request
+  const { model, messages, tools, schema, params, headers, signal, onDelta, onHeard } = request
   const described = (json: JsonObject) => jsonSchema(json as JSONSchema7)
   const options = {
     ...settings(params),
@@ -87,6 +89,8 @@ async function answered(request: RoundRequest): Promise<RoundAnswer> {
 
   const result = streamText({ ...options, onError: () => undefined })
   for await (const part of result.fullStream) {
+    if (part.type === 'text-delta' || part.type === 'reasoning-delta') onHeard(part.text)
+    else if (part.type === 'tool-input-delta') onHeard(part.delta)
     if (part.type === 'text-delta') onDelta(part.text)
     else if (part.type === 'error') throw part.error
     else if (part.type === 'abort') throw signal.reason

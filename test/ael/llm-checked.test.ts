@@ -192,6 +192,18 @@ describe('a model of one’s own', () => {
     await layer.close()
   })
 
+  it('is paid for what it had thought, and put together to call a tool with, when its stream breaks off', async () => {
+    const parts = [
+      { type: 'reasoning-start', id: '0' },
+      { type: 'reasoning-delta', id: '0', delta: 'I think. '.repeat(400) },
+      { type: 'reasoning-end', id: '0' },
+      { type: 'tool-input-start', id: '1', toolName: 'x__y' },
+      { type: 'tool-input-delta', id: '1', delta: '{"a":'.padEnd(400) },
+    ]
+    const { spent } = await heard(giving({ stream: ReadableStream.from(parts) }), { stream: true }).catch((e) => e)
+    expect(spent).toEqual({ tokens: 1_009 }) // 36 characters were asked, and 4,000 heard
+  })
+
   const busy = { 'Retry-After': '7' }
   const inSeven = { retryable: true, retryAfterMs: 7_000 }
   it.each([
