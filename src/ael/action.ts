@@ -35,7 +35,7 @@ export const undo = (action: Action, params: JsonObject, clock: Clock): Action =
   )
 
 /** A key with room for a word beside it; of a long one its digest, or those that only begin alike would be one. */
-export const fitted = (key: string): string => (key.length <= 250 ? key : digestOf(key))
+export const fitted = (key: string, most = 250): string => (key.length <= most ? key : digestOf(key))
 
 /** Throws InvalidInput, naming each path, unless this is an action that some adapter could be given. */
 export function checkAction(action: unknown): asserts action is Action {

@@ -2,6 +2,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { ActionError, ApprovalNeeded, InvalidInput, NotFound } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import { under } from '../protocol/under.ts'
+import { fitted } from './action.ts'
 import type { Action, ActionResult, Call, Outcome, Spend, TokenUsage } from './adapter.ts'
 import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
 import { checkedModel } from './llm-checked.ts'
@@ -116,7 +117,7 @@ async function asked(
   const { params, idempotency_key } = action
   // Whoever is asked again for another answer must not be given the same one.
   const place = [rounds + 1, ...(spoilt === undefined ? [] : [spoilt])].join('.')
-  const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${place}` }
+  const key = idempotency_key === '' ? {} : { 'idempotency-key': `${fitted(idempotency_key, 240)}.${place}` }
   let heard = ''
   const onHeard = (delta: string) => {
     heard += delta
@@ -216,7 +217,7 @@ function actionFor(parent: Action, tool: RegisteredTool, round: number, { place,
     executor_kind: 'tool',
     params: { tool_name: tool.name, tool_args: args },
     // The same call at the same place of the same conversation, whatever id the provider gave it this time.
-    idempotency_key: `${(parent.idempotency_key || parent.action_id).slice(0, 200)}.${round}.${place}.${what}`,
+    idempotency_key: `${fitted(parent.idempotency_key || parent.action_id, 200)}.${round}.${place}.${what}`,
   }
 }
 

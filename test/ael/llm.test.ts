@@ -695,6 +695,20 @@ describe('llmAdapter', () => {
       expect(new Set(keys).size).toBe(2)
     })
 
+    it('has other keys for another action, also where the keys of the two only begin alike', async () => {
+      const keys: string[] = []
+      const over = layerOver('openai', [
+        write([], { execute: (_, { idempotency_key }) => void keys.push(idempotency_key) as never }),
+      ])
+      for (const end of ['1', '2']) {
+        server.behave(calls(['fs__write', { path: 'a' }]), { say: 'ok' })
+        await over.execute({ ...ask({ tools: ['fs.write'] }), idempotency_key: 'k'.repeat(250) + end })
+      }
+      keys.push(...server.requests.map(({ headers }) => String(headers['idempotency-key'])))
+      expect(new Set(keys).size).toBe(6)
+      expect(keys.every((key) => key.length <= 255)).toBe(true)
+    })
+
     it('shows the model a part of a large output, and says so', async () => {
       const big: Tool = { ...look(), execute: () => 'y'.repeat(100_000) }
       server.behave(calls(['weather__look', { city: 'x' }]), { say: 'ok' })
