@@ -107,7 +107,9 @@ const keyOf = (key: unknown): string | number => (typeof key === 'number' ? key 
 
 /** Equal schemas share a validator: ten thousand tools of one server are often variations of a few. */
 const compiled = new Map<string, CompiledSchema>()
-const MOST_COMPILED = 10_000
+let characters = 0
+/** As much as one server's list of tools may have: who changes its list again and again would fill the memory. */
+const [MOST_COMPILED, MOST_CHARACTERS] = [10_000, 64 * 1024 * 1024]
 
 function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   const text = textOf(schema, path)
@@ -123,7 +125,11 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
     },
     json,
   }
-  if (compiled.size >= MOST_COMPILED) compiled.clear()
+  characters += text.length
+  if (compiled.size >= MOST_COMPILED || characters > MOST_CHARACTERS) {
+    compiled.clear()
+    characters = text.length
+  }
   compiled.set(text, made)
   return made
 }

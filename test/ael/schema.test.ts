@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { compileSchema } from '../../src/ael/schema.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 
+const MIB = 1024 * 1024
 const many = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
 
 describe('compileSchema', () => {
@@ -33,6 +34,19 @@ describe('compileSchema', () => {
     const { problems } = compileSchema({ properties, $defs: { one } } as JsonObject, 'it.input')
     expect(problems({ p7: 299 })).toEqual([])
     expect(problems({ p7: 'x' })).toHaveLength(100)
+  })
+
+  it('keeps no more of the schemas that it has met than a server may list at once', () => {
+    const schema = { type: 'object', title: 'the first' }
+    const first = compileSchema(schema, 'input')
+    const others = (count: number, from: number) => {
+      for (let i = from; i < from + count; i++)
+        compileSchema({ description: 'x'.repeat(8 * MIB), title: `${i}` }, 'input')
+    }
+    others(7, 0)
+    expect(compileSchema(schema, 'input')).toBe(first)
+    others(1, 7)
+    expect(compileSchema(schema, 'input')).not.toBe(first)
   })
 
   it('refuses a schema that takes too long to compile', () => {
