@@ -1,4 +1,4 @@
-import type { ErrorObject, ValidateFunction } from 'ajv'
+import type { Ajv, ErrorObject, ValidateFunction } from 'ajv'
 import { type ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { fullFormats } from '../protocol/formats.ts'
@@ -172,23 +172,38 @@ const OPTIONS = { strict: false, allErrors: true, logger: false, inlineRefs: fal
 // Half of what a runtime without schemas of its own would load: it comes with the first one.
 const draft7 = once(() => {
   const { Ajv } = required('ajv') as typeof import('ajv')
-  return new Ajv({ ...OPTIONS, formats: fullFormats })
+  return ready(new Ajv({ ...OPTIONS, formats: fullFormats }))
 })
 const draft2020 = once(() => {
   const { Ajv2020 } = required('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
-  return new Ajv2020({ ...OPTIONS, formats: fullFormats })
+  return ready(new Ajv2020({ ...OPTIONS, formats: fullFormats }))
 })
+
+/** With the schema of schemas compiled, before anybody's can take the place of a part of it. */
+function ready(ajv: Ajv): Ajv {
+  ajv.validateSchema({})
+  return ajv
+}
 
 /** Without `$async`, a word of the library and not of JSON Schema: the verdict would be a promise, and its rejection nobody's to catch. */
 function compile({ $async: _, ...given }: JsonObject, path: string): ValidateFunction {
-  const [ajv, schema] = isDraft7(given) ? [draft7(), { ...given, $schema: DRAFT_7 }] : [draft2020(), given]
   try {
-    return cutShort(COMPILED_MS, () => ajv.compile(schema))
+    return isDraft7(given) ? byItself(draft7(), { ...given, $schema: DRAFT_7 }) : byItself(draft2020(), given)
   } catch (error) {
     if (error instanceof EvalError) throw refused(path, NO_CODE)
     throw refused(path, `does not compile: ${error instanceof Error ? error.message : 'unknown reason'}`)
+  }
+}
+
+/** With names of its own: one that calls itself like another, or like the schema of schemas, would be taken for it by all that come later. */
+function byItself(ajv: Ajv, schema: JsonObject): ValidateFunction {
+  const { refs, schemas } = ajv
+  Object.assign(ajv, { refs: { ...refs }, schemas: { ...schemas } })
+  try {
+    return cutShort(COMPILED_MS, () => ajv.compile(schema))
   } finally {
     ajv.removeSchema(schema) // it would keep every schema it ever saw
+    Object.assign(ajv, { refs, schemas })
   }
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { compileSchema } from '../../src/ael/schema.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 
@@ -34,6 +34,29 @@ describe('compileSchema', () => {
     const { problems } = compileSchema({ properties, $defs: { one } } as JsonObject, 'it.input')
     expect(problems({ p7: 299 })).toEqual([])
     expect(problems({ p7: 'x' })).toHaveLength(100)
+  })
+
+  it.each([
+    'https://json-schema.org/draft/2020-12/schema',
+    'https://json-schema.org/draft/2020-12/meta/validation',
+    'http://json-schema.org/draft-07/schema#',
+    '__proto__',
+  ])('judges later schemas as before, whoever calls itself or a part of it %s', async ($id) => {
+    vi.resetModules() // it comes first, before any other is compiled
+    const { compileSchema } = await import('../../src/ael/schema.ts')
+    for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#'])
+      for (const schema of [{ $id, type: 'string' }, { properties: { a: { $id, type: 'string' } } }]) {
+        try {
+          compileSchema({ ...schema, $schema }, 'theirs')
+        } catch (error) {
+          expect(error).toMatchObject({ problems: [{ path: 'theirs' }] })
+        }
+        const title = JSON.stringify([$schema, schema]) // or it would be known already
+        const { problems } = compileSchema({ $schema, title, type: 'object', required: ['name'] }, 'ours')
+        expect(problems({})).toHaveLength(1)
+        expect(problems({ name: 7 })).toEqual([])
+        expect(() => compileSchema({ $schema, title, type: 'objekt' }, 'ours')).toThrow(/does not compile/)
+      }
   })
 
   it('keeps no more of the schemas that it has met than a server may list at once', () => {
