@@ -208,9 +208,12 @@ function saidFor(field: Field | Fields, name: string, value: string): unknown {
   if (field === text || field === storing) return value
   if (field === positive || field === days) return numberOrText(value)
   const isList = field === buses || field === texts || (field === sealing && value.includes(','))
-  if (isList) return value.split(',').map((part) => part.trim())
+  if (isList) return value.split(SEPARATOR).map((part) => part.trim())
   return field === sealing ? value : parsed(name, value)
 }
+
+/** But not between the brokers of one Kafka. */
+const SEPARATOR = /,(?<!\bkafka:\/\/[^/]*,)/
 
 const variableOf = (key: string): string => `MPLP_${key.toUpperCase()}`
 

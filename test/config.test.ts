@@ -139,6 +139,12 @@ describe('a config', () => {
     expect(configFromEnv(env)).toEqual({ bus: ['redis://a', 'kafka://b/c'], lease_ttl_ms: 50, drift: { watch: true } })
   })
 
+  it('keeps the brokers of a Kafka together, wherever it stands among the buses', () => {
+    const [kafka, redis] = ['kafka://user:password@a:9092,b,c:9093/topic', 'redis://a']
+    for (const bus of [[kafka], [kafka, redis], [redis, kafka]])
+      expect(configFromEnv({ MPLP_BUS: bus.join(', ') })).toEqual({ bus })
+  })
+
   it.each(['functions', 'tools', 'adapters', 'resolve'])('takes no %s from the environment', (key) => {
     const name = `MPLP_${key.toUpperCase()}`
     const error = caught(() => configFromEnv({ [name]: '{}' })) as InvalidInput
