@@ -90,19 +90,20 @@ export function fromBinaryCloudEvent(message: {
   return fromCloudEvent({ ...Object.fromEntries(attributes), data: parsedBody(body) })
 }
 
+/** An event's own type may hold what an attribute may not. */
 function typeOf(event: AnyEvent): string {
-  if ('event_family' in event) return `mplp.${event.event_family}.${event.event_type}`
   const profile = 'sa_id' in event ? 'sa' : 'session_id' in event ? 'map' : 'base'
-  return `mplp.${profile}.${event.event_type}`
+  const whose = 'event_family' in event ? event.event_family : profile
+  return `mplp.${whose}.${event.event_type.replace(EVERY_ODD, '\ufffd')}`
 }
 
-/** As CloudEvents has it: a line end in an attribute would begin another header. */
+/** As CloudEvents has it: a line end in an attribute would begin another header, and half a character would be another in its bytes. */
 const attribute: Field = {
-  says: 'text without control characters',
-  fits: (value) => typeof value === 'string' && !CONTROL.test(value),
+  says: 'text without control characters or halves of characters',
+  fits: (value) => typeof value === 'string' && !ODD.test(value),
 }
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what an attribute may not hold
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
+const ODD = /[\p{Cc}\p{Cs}]/u
+const EVERY_ODD = new RegExp(ODD, 'gu')
 const subject: Field = {
   says: `${attribute.says}, and not empty`,
   fits: (value) => value !== '' && attribute.fits(value),

@@ -115,6 +115,19 @@ describe('the binary form', () => {
     expect(fromBinaryCloudEvent({ headers: bytes, body: Buffer.from(body) })).toEqual(told)
   })
 
+  it.each(['a\r\nx-other: b', 'half \ud83d a character', 'a\u0000'])(
+    'carries an event whose type no attribute can hold there and back: %j',
+    (event_type) => {
+      const told = { ...event, event_type } as AnyEvent
+      const { headers, body } = toBinaryCloudEvent(told)
+      const bytes = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Buffer.from(value)]))
+      expect(fromBinaryCloudEvent({ headers: bytes, body: Buffer.from(body) })).toEqual(told)
+      expect(Object.values(headers).join('')).not.toMatch(/[\p{Cc}\p{Cs}]/u)
+      for (const given of [{ source: event_type }, { subject: event_type }, { extensions: { x: event_type } }])
+        expect(() => toCloudEvent(event, given)).toThrow(InvalidInput)
+    },
+  )
+
   it('refuses a body that is no JSON, and headers that are not there', () => {
     const { headers, body } = toBinaryCloudEvent(event)
     expect(() => fromBinaryCloudEvent({ headers, body: '{' })).toThrow(InvalidInput)
