@@ -1,11 +1,12 @@
-import { checkInvariants } from '../protocol/invariants.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { messageOf } from '../protocol/thrown.ts'
+import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import { judge, VERBS } from './acts.ts'
 import { checkPlay } from './check-options.ts'
 import { checkedSession } from './checked-session.ts'
 import { firstDifference, firstUnlike } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
+import { firstBreach } from './first-breach.ts'
 import type { GoldenFlow } from './flow.ts'
 import type { Act } from './flow-script.ts'
 import { refusals } from './held.ts'
@@ -113,18 +114,14 @@ async function play(flow: GoldenFlow, session: Session, doing: Doing): Promise<s
 /** Documents and events against the expected files, then the invariants. */
 async function compare(flow: GoldenFlow, session: Session): Promise<string | undefined> {
   const volatile = new Set(flow.volatile)
-  const subjects: { [scope: string]: Json } = {}
-  const kinds = new Set([
-    ...Object.keys(flow.expected).map(kindOfFile),
-    ...(flow.invariants.length > 0 ? (['context', 'plan', 'confirm', 'trace'] as const) : []),
-    ...flow.invariants.map(({ scope }) => kindOfFile(scope)),
-  ])
-  for (const kind of kinds) {
-    if (kind === undefined) continue
+  const hasInvariants = flow.invariants.length > 0
+  const shown = new Map<DocumentKind, readonly Json[]>()
+  for (const kind of DOCUMENT_KINDS) {
+    const wantedOf = Object.entries(flow.expected).filter(([name]) => kindOfFile(name) === kind)
+    if (wantedOf.length === 0 && !hasInvariants) continue
     const documents = await session.documents(kind)
-    if (documents[0] !== undefined) subjects[kind] = documents[0]
-    for (const [name, expected] of Object.entries(flow.expected)) {
-      if (kindOfFile(name) !== kind) continue
+    shown.set(kind, documents)
+    for (const [name, expected] of wantedOf) {
       const actual = documents[placeOfFile(name)]
       if (actual === undefined) return `expected/${name}.json: there is no such ${kind}`
       const wanted = withoutComment(expected)
@@ -133,18 +130,12 @@ async function compare(flow: GoldenFlow, session: Session): Promise<string | und
       if (difference !== undefined) return `expected/${name}.json: ${difference}`
     }
   }
-  const ofEvents = flow.invariants.filter(({ scope }) => scope === 'event')
-  const events = flow.expectedEvents || ofEvents.length > 0 ? await session.events() : []
+  const events = flow.expectedEvents || hasInvariants ? await session.events() : []
   if (flow.expectedEvents) {
     const difference = firstOdd(flow.expectedEvents, events, volatile)
     if (difference !== undefined) return `expected/events.ndjson:${difference}`
   }
-  const ofDocuments = flow.invariants.filter(({ scope }) => scope !== 'event')
-  const [breach] = [
-    ...checkInvariants(ofDocuments, subjects),
-    ...events.flatMap((event) => checkInvariants(ofEvents, { event })),
-  ]
-  return breach && `invariant ${breach.id}: ${breach.path} ${breach.message}, found ${breach.found}`
+  return firstBreach(flow.invariants, shown, events)
 }
 
 /** The first line that is not as expected, told by what kind of event it should be before anything else. */

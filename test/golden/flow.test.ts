@@ -417,8 +417,9 @@ describe('fixtures as the protocol lays them out', () => {
 })
 
 /** Whether a flow that only loads these two passes under one invariant, and why not. */
-async function under(scope: string, path: string, rule: string): Promise<string> {
+async function under(scope: string, path: string, rule: string, more: Files = {}): Promise<string> {
   const root = flowFolder({
+    ...more,
     'flow.yaml': HEAD,
     'script.yaml': SCRIPT,
     'input/context.json': `\uFEFF${JSON.stringify(CONTEXT)}`,
@@ -476,5 +477,29 @@ describe('every rule of the vocabulary, on documents that the runner has never s
   ]
   it.each(breaks)('breaks for %s %s %s', async (scope, path, rule, says) => {
     expect(await under(scope, path, rule)).toContain(`invariant odd: ${says}`)
+  })
+  it('is asked of each document of its kind, beside those that it names', async () => {
+    const plan_id = '8e5f3a52-3f3a-4c1e-8a6a-2f4f4c1d9e01'
+    const steps = PLANNED.steps.map((step) => ({ ...step, step_id: step.step_id.replace('d', 'e') }))
+    const confirm = {
+      ...{ meta: META, confirm_id: '9e5f3a52-3f3a-4c1e-8a6a-2f4f4c1d9e01', status: 'pending' },
+      ...{
+        target_type: 'plan',
+        target_id: plan_id,
+        requested_by_role: 'planner',
+        requested_at: '2026-01-01T00:00:00Z',
+      },
+    }
+    const more = {
+      'input/plan-2.json': JSON.stringify({ ...PLANNED, plan_id, title: 'Another', steps }),
+      'input/confirm.json': JSON.stringify(confirm),
+    }
+    const odd = (scope: string, path: string, rule: string) => under(scope, path, rule, more)
+    expect(await odd('plan', 'title', 'eq("Odd")')).toBe(
+      'invariant odd: plan-2.title must equal "Odd", found "Another"',
+    )
+    expect(await odd('plan', 'context_id', 'eq(context.context_id)')).toBe('passed')
+    expect(await odd('confirm', 'target_id', 'eq(plan.plan_id)')).toBe('passed')
+    expect(await odd('event', 'project_id', 'eq(plan.plan_id)')).toContain('must equal plan.plan_id')
   })
 })
