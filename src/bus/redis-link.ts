@@ -113,10 +113,12 @@ const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
   WRONGPASS: ['does not accept the password', 'check user name and password in the URL'],
   NOAUTH: ['asks for a password', 'put user name and password into the URL'],
   NOPERM: ['does not let this user do what a bus needs', 'give the user @stream, @scripting and @read on the prefix'],
+  MOVED: ['is a node of a cluster that does not have the stream', 'give the URL of the one that the cause names'],
   WRONGTYPE: ['has another kind of key where the stream belongs', 'give the bus a prefix of its own'],
 }
 
 const PASSING = new Set([
+  'ASK', // the stream is on its way to another node
   'BUSY',
   'CLUSTERDOWN',
   'LOADING',

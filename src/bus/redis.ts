@@ -3,9 +3,10 @@ import { causeOf } from '../protocol/cause.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { inParts } from '../protocol/each.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
-import { count, type Fields, object, text, timeout } from '../protocol/fields.ts'
+import { count, type Fields, text, timeout } from '../protocol/fields.ts'
 import { roughBytes } from '../protocol/json.ts'
 import { whenAborted } from '../protocol/on-abort.ts'
+import { isOneServers } from '../protocol/redis-address.ts'
 import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
@@ -16,7 +17,7 @@ import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Delivery, Transport } from './transport.ts'
 
 export interface RedisTransportOptions extends SourceOptions {
-  /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
+  /** `redis://user:password@host:port/database`, or `rediss:` for TLS; of a cluster the node that has the stream. Either this or a client. */
   readonly url?: string
   /** Lends its address, credentials and TLS settings to connections of our own; it stays yours and is not used. */
   readonly client?: Redis
@@ -50,7 +51,7 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
   const keys = busKeys(prefix)
   const key = keys.stream
   const main = await link.connect(timeoutMs)
-  const durable = await checkServer(main, link).catch((error) => {
+  const durable = await checkServer(main, link, key).catch((error) => {
     main.disconnect()
     throw error
   })
@@ -119,10 +120,13 @@ function tooLong(what: string, batch: readonly Delivery[], cause: unknown): Refu
 }
 
 /** Refuses a server that may throw the stream away; tells whether what it confirms outlasts its restart. */
-async function checkServer(redis: Redis, link: RedisLink): Promise<boolean> {
+async function checkServer(redis: Redis, link: RedisLink, key: string): Promise<boolean> {
   const setting = async (name: string) => ((await redis.config('GET', name)) as string[])[1]
   let policy: string | undefined
   let durable = false
+  await redis.exists(key).catch((error) => {
+    throw link.error(error) // another node of its cluster has the stream
+  })
   try {
     policy = await setting('maxmemory-policy')
     durable = (await setting('appendonly')) === 'yes' && (await setting('appendfsync')) === 'always'
@@ -155,7 +159,7 @@ function checkOptions(options: RedisTransportOptions): void {
 
 const OWN: Fields = {
   url: { ...text, secret: true }, // it may hold a password
-  client: object,
+  client: { says: 'a client of one server (of a cluster, give the URL of the node)', fits: isOneServers },
   prefix: keptName,
   keep: { deliveries: count, ms: count },
   member: keptName,

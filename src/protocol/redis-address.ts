@@ -33,6 +33,10 @@ export function redisAddress(url: string, of: 'store' | 'bus'): RedisAddress {
 /** No name ends in a number. Asking node:net would load it wherever the URL of a store is looked at, which takes longer than opening most of them. */
 const IS_ADDRESS = /^[\d.]+$|:/
 
+/** Is it a client of one server? A cluster's has the same methods and other options. */
+export const isOneServers = (client: unknown): boolean =>
+  typeof Object(client).duplicate === 'function' && !Object(client).isCluster
+
 /** A server in messages; no credentials. `path` is that of a socket. */
 export const redisAt = ({ path, host = 'localhost', port = 6379 }: Reached): string =>
   `Redis at ${path ?? `${host}:${port}`}`

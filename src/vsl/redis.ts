@@ -3,7 +3,7 @@ import { inParts } from '../protocol/each.ts'
 import { Closed, NotFound, TooLarge } from '../protocol/errors.ts'
 import { anything, type Fields, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
-import { redisAddress } from '../protocol/redis-address.ts'
+import { isOneServers, redisAddress } from '../protocol/redis-address.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
 import { isName, textOf } from './check-input.ts'
 import { checkEither, checkOpening } from './check-options.ts'
@@ -51,10 +51,7 @@ export interface RedisBackendOptions {
 const OPTIONS = 'the options of a Redis store'
 const OWN: Fields = {
   url: anything, // looked at where it is read
-  client: {
-    says: 'a client of one server (of a cluster, give the URL of any node)', // a cluster's has the same methods and other options
-    fits: (value) => typeof Object(value).duplicate === 'function' && !(value as Redis).isCluster,
-  },
+  client: { says: 'a client of one server (of a cluster, give the URL of any node)', fits: isOneServers },
   prefix: { says: 'text without braces', fits: (value) => isName(value) && !/[{}]/.test(value) },
   timeoutMs: timeout,
   maxBlobBytes: wholeFrom(0),

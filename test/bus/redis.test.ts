@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { type RedisTransportOptions, redisTransport } from '../../src/bus/redis.ts'
 import type { After, Delivery, Source, Transport } from '../../src/bus/transport.ts'
@@ -9,6 +9,7 @@ import { chunks, delivery, ids, outOfOrder, series, transportContract, until } f
 import { cuttingProxy } from '../support/cutting-proxy.ts'
 import { freePort } from '../support/private-server.ts'
 import { freshPrefix, itNeeds, itOwns, privateRedis, suiteNeeds } from '../support/servers.ts'
+import { twoNodes } from '../support/two-redis-nodes.ts'
 import { comesPastItsPlace } from './past-its-place.ts'
 
 await suiteNeeds('redis', (url) =>
@@ -675,12 +676,28 @@ describe('bus/redis', () => {
     }),
   )
 
+  itOnItsOwn('refuses a node of a cluster that does not have the stream', async () => {
+    const cluster = await twoNodes()
+    const bus = await redisTransport({ url: cluster.url })
+    await bus.publish([delivery(1)])
+    await cluster.move()
+    for (const asked of [bus.publish([delivery(2)]), redisTransport({ url: cluster.url })]) {
+      const error = await asked.catch((e) => e)
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.message).toContain('does not have the stream')
+    }
+    await bus.close()
+    await cluster.stop()
+  })
+
   it('says that nobody answers', async () => {
     await expect(redisTransport({ url: 'redis://127.0.0.1:1' })).rejects.toThrow(Unavailable)
   })
 
   it.each<[string, RedisTransportOptions, string]>([
     ['no address', {}, 'url'],
+    ['what is no client', { client: {} as Redis }, 'client'],
+    ['a client of a cluster', { client: new Cluster([], { lazyConnect: true }) as unknown as Redis }, 'client'],
     ['a URL of another kind', { url: 'http://localhost' }, 'url'],
     ['a query', { url: 'redis://localhost?prefix=x' }, 'url'],
     ['a prefix with braces', { url: 'redis://localhost', prefix: '{x}' }, 'prefix'],
