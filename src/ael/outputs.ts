@@ -1,6 +1,6 @@
 import { InvalidInput, TooLarge } from '../protocol/errors.ts'
 import { amount } from '../protocol/fields.ts'
-import { digestOf, isObject, type Json } from '../protocol/json.ts'
+import { canonical, digestOf, isObject, type Json } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
@@ -40,7 +40,7 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     const clean = redact.json(copy)
     const kept = { output: clean, ...rest }
     if (text.length * 3 <= inlineBytes) return { kept }
-    const bytes = Buffer.from(clean === copy ? text : JSON.stringify(clean))
+    const bytes = Buffer.from(canonical(clean)) // what agrees has one digest, in whatever order it names the same
     return bytes.length <= inlineBytes ? { kept } : { kept, large: bytes }
   }
 

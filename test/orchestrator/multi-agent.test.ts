@@ -707,6 +707,15 @@ describe('results that contend', () => {
     expect((output!.steps as JsonObject)[plan.ids.judge!]).toBe('yes')
   })
 
+  it('are no conflict when they agree, however large they are and in whatever order each names the same', async () => {
+    const text = 'x'.repeat(70_000)
+    const { options, plan } = judging({ ann: { ok: true, text }, bob: { text, ok: true } }, { strategies: ['voting'] })
+    const { success, events, output } = await runMultiAgentFlow(options())
+    expect(success).toBe(true)
+    expect(types(events).filter((type) => type.startsWith('Conflict'))).toEqual([])
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toEqual({ ok: true, text })
+  })
+
   it('wait for a person when nothing decides, and go on with what the person lets stand', async () => {
     const answers = { ann: 'no', bob: 'no', cy: 'yes', dan: 'x'.repeat(60_000) }
     const { options, plan, layer, store, context } = judging(answers, { strategies: ['escalation'] })
