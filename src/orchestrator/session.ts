@@ -172,8 +172,8 @@ function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'acti
 
 /** What a result may stand for: all that its step writes, but for what it has lost. */
 export function claimedBy({ options, lost }: LiveSession, { action_id, step_id }: Contender): readonly string[] {
-  const written = options.conflicts?.writes?.[step_id] ?? []
-  return written.filter((resource) => !lost.get(action_id)?.has(resource))
+  const written = new Set(options.conflicts?.writes?.[step_id])
+  return [...written].filter((resource) => !lost.get(action_id)?.has(resource))
 }
 
 /** Was it the turn whose time was over, and not the step's own, shorter timeout, or that of a server or a signal? */

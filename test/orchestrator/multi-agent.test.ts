@@ -793,6 +793,23 @@ describe('results that contend', () => {
     expect(output!.resources).toMatchObject({ [resource]: { step_id: after, output: 'A' }, log: { step_id: after } })
     await proven(events, base.store, base.context.context_id)
   })
+
+  it('count once, also where what a step writes is named twice', async () => {
+    const base = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { left: {}, right: {} },
+      functions: { left: () => 'L', right: () => 'R' },
+    })
+    const { left, right } = base.plan.ids
+    const writes = { [left!]: ['readme', 'readme'], [right!]: ['readme'] }
+    const session = { conflicts: { writes, strategies: ['voting', 'timestamp'] as const } }
+    const options = base.options()
+    const { events, output } = await runMultiAgentFlow({ ...options, flow: { ...options.flow!, session } })
+    expect(output!.resources).toMatchObject({ readme: { step_id: right } })
+    const [detected] = mapEvents(events).filter(({ event_type }) => event_type === 'MAPConflictDetected')
+    expect(detected!.payload.conflicting_roles).toHaveLength(2)
+  })
 })
 
 describe('a role', () => {
