@@ -101,10 +101,12 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
 }
 
 function checkCollab(collab: Collab, plan: Plan, wrong: Blame): void {
-  const { mode, participants, status, context_id } = collab
+  const { mode, participants, status, context_id, governance } = collab
   if (context_id !== plan.context_id)
     wrong('collab.context_id', 'reference.context', 'is not the context of the plan', context_id)
   if (status !== 'draft' && status !== 'active') wrong('collab.status', 'guard', 'must be draft or active', status)
+  if (governance?.locked)
+    wrong('collab.governance.locked', 'governance.locked', 'is locked: its run could not end it', true)
   if (mode === 'pair' && participants.length !== 2)
     wrong('collab.participants', 'pair', 'must be two in mode pair', participants.length)
   const seen = new Set<string>()

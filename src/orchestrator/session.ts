@@ -125,7 +125,8 @@ export const seatOf = ({ options }: LiveSession, participant: string): SessionSe
 
 /** What ends a session that nobody has ended. */
 export function sessionCloses(graph: ProjectGraph, { collab_id }: SessionAsked, status: string): readonly Change[] {
-  const stands = graph.get('collab', collab_id)?.data.status
+  const { status: stands, governance } = graph.get('collab', collab_id)?.data ?? {}
+  if (governance?.locked) return [] // since it was opened: a run that could not end would do its last steps again and again
   const ends = move('collab', collab_id, status === 'completed' ? 'completed' : 'cancelled')
   if (stands === 'suspended') return [move('collab', collab_id, 'active'), ends]
   return stands === 'draft' || stands === 'active' ? [ends] : []

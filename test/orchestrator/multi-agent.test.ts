@@ -943,6 +943,26 @@ describe('a session that a run has', () => {
   })
 })
 
+describe('a session that is locked while it lasts', () => {
+  it('keeps no run from its end, and stays as it is', async () => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} }, functions: { a: () => null } })
+    const { context_id, collab_id } = base.collab
+    let calls = 0
+    const a = async () => {
+      calls++
+      const graph = await runtime.project.context(context_id)
+      const set = { governance: { locked: true } }
+      await graph.commit([{ kind: 'node_update', node: 'collab', id: collab_id, set }], { actor: 'me', reason: 'enough' })
+    }
+    const { runtime, flow } = await opened(base, { a })
+    expect((await (await runtime.submit(flow)).result()).status).toBe('completed')
+    expect(calls).toBe(1)
+    expect(await (await runtime.project.context(context_id)).document('collab', collab_id)).toMatchObject({
+      status: 'active',
+    })
+  })
+})
+
 describe('a session that is suspended', () => {
   it('gives out no turn until it goes on', async () => {
     const { plan, collab, roles, context, store, options } = given({
@@ -1040,6 +1060,12 @@ describe('a session that cannot be one', () => {
       ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev', 'ann:dev') } }),
       'collab.participants[1].participant_id',
       'unique',
+    ],
+    [
+      'a lock',
+      ({ collab }) => ({ collab: { ...collab, status: 'active', governance: { locked: true } } }),
+      'collab.governance.locked',
+      'governance.locked',
     ],
     [
       'a step whose role nobody has',
