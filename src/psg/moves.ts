@@ -123,8 +123,8 @@ export function startPlan(graph: ProjectGraph, planId: string, usedBy: string): 
 }
 
 /**
- * Ends a plan and its open steps with it: what ran has failed, what waited is skipped, and a question about it that nobody answered is withdrawn.
- * `ended` names steps that other changes of the commit end.
+ * Ends a plan and its open steps with it: what ran has failed, what waited is skipped, and a question about it that nobody answered is withdrawn,
+ * unless it is locked: a plan that somebody has imported a locked question about could not end. `ended` names steps that other changes of the commit end.
  */
 export function endPlan(
   graph: ProjectGraph,
@@ -135,7 +135,7 @@ export function endPlan(
   const plan = loaded(graph, 'plan', planId)
   const changes: Change[] = [move('plan', planId, status)]
   for (const { id, data } of ofKind(graph.state.referrers('plan', planId, 'CONFIRMS'), 'confirm'))
-    if (data.status === 'pending') changes.push(move('confirm', id, 'cancelled'))
+    if (data.status === 'pending' && !data.governance?.locked) changes.push(move('confirm', id, 'cancelled'))
   const { pending, blocked, in_progress } = graph.state.plan(planId)!.tally
   if (pending + blocked + in_progress === ended.size) return changes
   for (const { id, data } of ofKind(graph.state.nodesOf(plan.group), 'step')) {

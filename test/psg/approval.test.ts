@@ -194,6 +194,15 @@ describe('psg: approvals', () => {
     expect(graph.get('gate', id)?.data.digest).not.toBe(seen)
   })
 
+  it('that are locked keep no plan from its end, and stay open', async () => {
+    const { graph, plan, confirm } = await proposed()
+    await graph.commit([set('confirm', confirm, { governance: { locked: true } })], by)
+    await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
+    expect(graph.get('plan', plan.id)?.data.status).toBe('cancelled')
+    expect(graph.get('confirm', confirm)?.data.status).toBe('pending')
+    expect(await graph.verify()).toEqual([])
+  })
+
   it('are withdrawn with the plan, and a plan that is proposed after the last word has a new Confirm', async () => {
     const { graph, plan, confirm } = await proposed()
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
