@@ -3,14 +3,14 @@ import type { ActionLayer } from '../ael/layer.ts'
 import { isPromised, PROMISED } from '../ael/promised.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { problemsIn } from '../protocol/fields.ts'
-import { isObject } from '../protocol/json.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
 import { blaming } from '../protocol/problem.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
 import { type Dependence, unheld } from './depends.ts'
-import { eachReference, REFERENCE, type Reference } from './references.ts'
+import { eachReference, referenceProblems } from './references.ts'
 import { BINDING, bindingProblems } from './submit-check.ts'
 
 /** How a step is executed, as a flow says it. */
@@ -54,9 +54,10 @@ export function bindSteps(
     problems.push(...misfits)
     if (misfits.length > 0) return []
     problems.push(...bindingProblems(spec, path))
-    const refers = (itself: string | undefined) => (reference: Reference, at: string) => {
+    const refers = (itself: string | undefined) => (reference: JsonObject, at: string) => {
       const { $from: from } = reference
-      problems.push(...problemsIn(reference, REFERENCE, at))
+      problems.push(...referenceProblems(reference, at))
+      if (typeof from !== 'string') return
       if (from !== itself && !step.dependencies?.includes(from)) far.push({ step: step.step_id, on: from, at })
     }
     eachReference(spec.params, `${path}.params`, refers(undefined))

@@ -10,6 +10,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
 import { type Blame, blaming, problem } from '../protocol/problem.ts'
 import type { Collab, Plan } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
@@ -19,6 +20,7 @@ import { STRATEGIES } from './conflict.ts'
 import type { RunOptions } from './live.ts'
 import { fits, type Seat } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
+import { eachReference, referenceProblems, THIS_STEP } from './references.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
 import { BINDING, bindingProblems } from './submit-check.ts'
 
@@ -88,14 +90,27 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   const problems = [...problemsIn(asked, SESSION, 'session')]
   if (problems.length > 0) return problems
   const wrong = blaming(problems)
-  for (const word of ['brief', 'review'] as const)
-    if (asked[word]) problems.push(...bindingProblems(asked[word], `session.${word}`))
+  const steps = new Set(plan.steps.map(({ step_id }) => step_id))
+  const refers = (reference: JsonObject, at: string) => {
+    problems.push(...referenceProblems(reference, at))
+    const { $from: from = THIS_STEP } = reference
+    if (from !== THIS_STEP && !steps.has(String(from)))
+      wrong(`${at}.$from`, 'reference.resolves', `names neither a step of the plan nor, as ${THIS_STEP}, its own`, from)
+  }
+  for (const word of ['brief', 'review'] as const) {
+    const binding = asked[word]
+    if (!binding) continue
+    const at = `session.${word}`
+    problems.push(...bindingProblems(binding, at))
+    eachReference(binding.params, `${at}.params`, refers)
+    if (isObject(binding.inverse)) eachReference(binding.inverse, `${at}.inverse`, refers)
+  }
   const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))
       wrong(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy)
   for (const step of Object.keys(writes))
-    if (!plan.steps.some(({ step_id }) => step_id === step))
+    if (!steps.has(step))
       wrong(`session.conflicts.writes.${step}`, 'reference.resolves', 'names a step that the plan does not have')
   return problems
 }

@@ -1,4 +1,5 @@
-import { type Fields, text } from '../protocol/fields.ts'
+import type { Problem } from '../protocol/errors.ts'
+import { type Fields, oneOf, problemsIn, text } from '../protocol/fields.ts'
 import { digestOfJson, isObject, type Json, type JsonObject, roughBytes } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { ActionRecord } from '../psg/change.ts'
@@ -88,14 +89,19 @@ export const REFERENCE: Fields = {
 }
 const isPart = (part: string): boolean => part !== '' && !/\[\d+\]$/.test(part)
 
-/** Calls for every reference to an output, with the place where it stands. */
-export function eachReference(value: Json, path: string, visit: (reference: Reference, at: string) => void): void {
+const TURN: Fields = { $turn: oneOf('participant_id', 'role_id', 'turn_number', 'purpose', 'token_id') }
+
+export const referenceProblems = (reference: JsonObject, at: string): readonly Problem[] =>
+  problemsIn(reference, typeof reference.$from === 'string' ? REFERENCE : TURN, at)
+
+/** Calls for everything that is to be replaced, with the place where it stands. */
+export function eachReference(value: Json, path: string, visit: (reference: JsonObject, at: string) => void): void {
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) eachReference(value[i], `${path}[${i}]`, visit)
     return
   }
   const object = value as JsonObject
-  if (typeof object.$from === 'string') visit(object as Reference, path)
+  if (isReference(object)) visit(object, path)
   else for (const key of Object.keys(object)) eachReference(object[key]!, `${path}.${key}`, visit)
 }

@@ -952,7 +952,10 @@ describe('a session that is locked while it lasts', () => {
       calls++
       const graph = await runtime.project.context(context_id)
       const set = { governance: { locked: true } }
-      await graph.commit([{ kind: 'node_update', node: 'collab', id: collab_id, set }], { actor: 'me', reason: 'enough' })
+      await graph.commit([{ kind: 'node_update', node: 'collab', id: collab_id, set }], {
+        actor: 'me',
+        reason: 'enough',
+      })
     }
     const { runtime, flow } = await opened(base, { a })
     expect((await (await runtime.submit(flow)).result()).status).toBe('completed')
@@ -1029,6 +1032,10 @@ describe('a session that cannot be one', () => {
       ...(text.includes(':') && { role_id: text.split(':')[1] }),
     }))
 
+  const HUM_OF = ($from: string, more: object = {}) => ({
+    action_type: 'function',
+    params: { name: 'work', args: { $from, ...more } },
+  })
   const HUM = { action_type: 'function', params: { name: 'hum' } }
   it.each<[string, Parameters<typeof refused>[0], string, string]>([
     [
@@ -1095,6 +1102,24 @@ describe('a session that cannot be one', () => {
       () => ({ session: { review: { action_type: 'wait', params: { ms: 'soon' } } } }),
       'session.review.params.ms',
       'range',
+    ],
+    [
+      'a review of a step that is not there',
+      () => ({ session: { review: HUM_OF('ghost') } }),
+      'session.review.params.args.$from',
+      'reference.resolves',
+    ],
+    [
+      'a brief that misspells a path',
+      () => ({ session: { brief: HUM_OF('step', { pth: 'x' }) } }),
+      'session.brief.params.args.pth',
+      'extra_forbidden',
+    ],
+    [
+      'a review by nobody that has the turn',
+      () => ({ session: { review: { ...HUM, params: { name: 'hum', args: { $turn: 'name' } } } } }),
+      'session.review.params.args.$turn',
+      'enum',
     ],
     ['a brief by a function that is not there', () => ({ session: { brief: HUM } }), 'session.brief', 'lacking'],
     ['a review by a function that is not there', () => ({ session: { review: HUM } }), 'session.review', 'lacking'],

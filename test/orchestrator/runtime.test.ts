@@ -895,6 +895,15 @@ describe('bad input', () => {
     await runtime.close()
   })
 
+  it('refuses what a turn does not say, which would give nothing', async () => {
+    const runtime = await runtimeOf({})
+    const binding = { params: { name: 'noop', args: { $turn: 'participant' } } }
+    const flow = flowOf({ a: { call: 'noop', binding } })
+    const problem = { path: `bindings.steps.${flow.ids.a}.params.args.$turn`, rule: 'enum' }
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ problems: [problem] })
+    await runtime.close()
+  })
+
   it('refuses cycles, plans that are not drafts, foreign fields, and leaves nothing behind', async () => {
     const runtime = await runtimeOf({})
     const noop = { call: 'noop' }
