@@ -1,6 +1,7 @@
 import { type Config, effectiveConfig, type OpenOwnStore } from './config.ts'
-import { Corrupt, InvalidInput, NotFound, Refused } from './protocol/errors.ts'
+import { Corrupt, InvalidInput, MplpError, NotFound, Refused, Unavailable } from './protocol/errors.ts'
 import { shown } from './protocol/shown.ts'
+import { messageOf } from './protocol/thrown.ts'
 import type { Backend, ValueStateLayer } from './vsl/backend.ts'
 import { store as backend } from './vsl/check-options.ts'
 import { isSealed } from './vsl/encrypted-keys.ts'
@@ -46,11 +47,17 @@ function openNamed(url: string, { onWarning, onError, create = true }: Opening, 
 const isBackend = (opened: unknown): opened is Backend => backend.fits(opened)
 
 async function openOwn(open: OpenOwnStore): Promise<Backend> {
-  const opened = await open()
+  const opened = await Promise.resolve().then(open).catch(unopened)
   if (isBackend(opened)) return opened
   if (isBareStore(opened) && !('commit' in opened)) return liftedAndClosed(opened)
   const message = 'has opened what is no store: it has neither all of a Backend nor get and set alone'
   throw new InvalidInput('config', [{ path: 'vsl', rule: 'store', message, found: shown(opened) }])
+}
+
+/** What it stands on is away as a server of ours may be, and that is no bug of ours. */
+function unopened(cause: unknown): never {
+  if (cause instanceof MplpError) throw cause
+  throw new Unavailable('the store', `it could not be opened: ${messageOf(cause)}`, { cause })
 }
 
 /** It has been opened for us, so that its connections end with us: a lifted store leaves a bare one to whoever brought it. */

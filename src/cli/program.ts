@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { InvalidInput, MplpError, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import { firstOf } from '../protocol/first-of.ts'
 import { VERSION } from '../protocol/version.ts'
-import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
+import { EXIT, type Io, type Output, plainFor, terminal, unbroken } from './io.ts'
 import type { Verb } from './verb.ts'
 import { GROUPS, VERBS } from './verbs.ts'
 
@@ -75,7 +75,7 @@ function unlessStuck(work: Promise<unknown>): Promise<unknown> {
 /** What we throw on purpose, or because of Ctrl-C, says all in its message; of anything else the stack is worth reporting. */
 const told = (error: unknown): string =>
   error instanceof MplpError || error instanceof Interrupted
-    ? error.message + whereToLook(error)
+    ? unbroken(error.message + whereToLook(error))
     : error instanceof Error
       ? (error.stack ?? error.message)
       : String(error)

@@ -513,7 +513,7 @@ describe('what others have written', () => {
     const said: string[] = []
     const world = { isTTY: true, write: (text: string) => said.push(text) }
     await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
-    expect(said.join('')).toMatch(`mplp: there is no object ${shown}; give the whole id`)
+    expect(said.join('')).toMatch(`mplp: there is no object ${shown.replace('\\u000d', ' ')}; give the whole id`)
   })
 
   it('cannot put lines of its own among those of a question', async () => {

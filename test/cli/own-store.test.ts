@@ -84,3 +84,18 @@ it.each([
     problems: [expect.objectContaining({ path: 'vsl', rule: 'store' })],
   })
 })
+
+it.each(['throw new Error("no\\nroute")', 'return Promise.reject(new Error("no\\nroute"))'])(
+  'is away where it cannot be opened, which is told in one line, and as no bug of ours: %s',
+  async (fails) => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'mplp.config.mjs'), `export default { vsl() { ${fails} } }`)
+    const { code, err } = await mplpHere(folder, ['list'])
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'mplp: the store cannot be reached: it could not be opened: no route\n',
+    })
+    const told = (await mplpHere(folder, ['list', '--json'])).err
+    expect(JSON.parse(told)).toMatchObject({ error: { code: 'unavailable', retryable: true } })
+  },
+)
