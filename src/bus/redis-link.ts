@@ -88,6 +88,7 @@ const OURS = {
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
   maxLoadingRetryTime: 100,
+  disconnectTimeout: 200, // the process is kept for so long, also by a connection that never stood
   keyPrefix: '',
   stringNumbers: false,
   replyMapping: 'legacy',

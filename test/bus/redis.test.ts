@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { Cluster, Redis } from 'ioredis'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type RedisTransportOptions, redisTransport } from '../../src/bus/redis.ts'
 import type { After, Delivery, Source, Transport } from '../../src/bus/transport.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
@@ -690,8 +690,12 @@ describe('bus/redis', () => {
     await cluster.stop()
   })
 
-  it('says that nobody answers', async () => {
+  it('says that nobody answers, and does not keep the process for that connection', async () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    onTestFinished(() => timers.mockRestore())
     await expect(redisTransport({ url: 'redis://127.0.0.1:1' })).rejects.toThrow(Unavailable)
+    const long = timers.mock.calls.filter(([, ms]) => ms !== undefined && ms > 200)
+    expect(long).toEqual([])
   })
 
   it.each<[string, RedisTransportOptions, string]>([
