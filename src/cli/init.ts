@@ -1,5 +1,4 @@
-import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { lstat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CONFIG_FILES } from '../config-check.ts'
 import { EXCLUDED } from '../drift/select.ts'
@@ -14,8 +13,8 @@ export async function run({ io }: VerbCall): Promise<number> {
     'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: EXCLUDED } },
     'flow.json': FIRST_FLOW,
   }
-  // Another config would be read instead of ours, or ours instead of it.
-  for (const name of [...CONFIG_FILES, ...Object.keys(files)]) if (existsSync(join(io.cwd, name))) throw taken(name)
+  // Another config would be read instead of ours, or ours instead of it; a link that leads to nothing is none, and is in the way all the same.
+  for (const name of [...CONFIG_FILES, ...Object.keys(files)]) if (await isThere(io.cwd, name)) throw taken(name)
   for (const [name, value] of Object.entries(files))
     await writeFile(join(io.cwd, name), `${JSON.stringify(value, undefined, 2)}\n`, { flag: 'wx' }).catch(
       (cause: NodeJS.ErrnoException) => {
@@ -25,6 +24,15 @@ export async function run({ io }: VerbCall): Promise<number> {
   io.result(Object.keys(files), () => `made ${Object.keys(files).join(' and ')}; now: mplp run flow.json`)
   return EXIT.done
 }
+
+const isThere = (folder: string, name: string): Promise<boolean> =>
+  lstat(join(folder, name)).then(
+    () => true,
+    (cause: NodeJS.ErrnoException) => {
+      if (cause.code === 'ENOENT') return false
+      throw unwritable(name, cause)
+    },
+  )
 
 const taken = (name: string, options?: ErrorOptions): Refused =>
   new Refused(`${name} is there already`, 'init works in a folder without it', options)

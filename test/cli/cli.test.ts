@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
@@ -70,12 +70,14 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   })
 
   it.each(['flow.json', 'mplp.config.ts'])('is not begun where a file of it is there already: %s', async (name) => {
-    const other = tempFolder()
-    writeFileSync(join(other, name), '')
-    const refused = await mplpHere(other, ['init'])
-    expect(refused.code).toBe(1)
-    expect(oneLine(refused)).toBe(`mplp: ${name} is there already; init works in a folder without it`)
-    expect(readdirSync(other)).toEqual([name])
+    for (const make of [writeFileSync, (path: string) => symlinkSync('nowhere', path)]) {
+      const other = tempFolder()
+      make(join(other, name), '')
+      const refused = await mplpHere(other, ['init'])
+      expect(refused.code).toBe(1)
+      expect(oneLine(refused)).toBe(`mplp: ${name} is there already; init works in a folder without it`)
+      expect(readdirSync(other)).toEqual([name])
+    }
   })
 
   it('may be run as often as one likes: a flow in short has no ids', async () => {
