@@ -13,6 +13,7 @@ import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { type Desk, found, move, read, remove, write } from './file-operations.ts'
 import { fileRoot, pathProblem } from './file-root.ts'
 import type { Blobs } from './layer.ts'
+import { REDACTED } from './redact.ts'
 import { unknownParams } from './unknown-params.ts'
 
 export interface FileOptions {
@@ -151,14 +152,11 @@ function diskFailure(error: unknown, path: string): MplpError {
 }
 
 function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
-  const { operation, path, to } = action.params
+  const { operation } = action.params
   if (operation === 'read' || !isObject(output)) return 'none_needed'
+  const [path, to] = [placeOf(action.params, output, 'path'), placeOf(action.params, output, 'to')]
   if (operation === 'move')
-    return undo(
-      action,
-      { operation, path: to as Json, to: path as Json, expected_digest: output.digest as Json },
-      clock,
-    )
+    return undo(action, { operation, path: to, to: path, expected_digest: output.digest as Json }, clock)
   if (output.unchanged === true) return output.repeated === true ? 'irreversible' : 'none_needed'
   // The mode too: who has changed it since would find it changed back, or the file gone.
   const now: JsonObject =
@@ -166,8 +164,14 @@ function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
       ? { expected_digest: output.digest as Json, expected_mode: output.mode as Json }
       : { expected_digest: null }
   if (operation === 'write' && output.previous === null)
-    return undo(action, { operation: 'delete', path: path as Json, ...now }, clock)
+    return undo(action, { operation: 'delete', path, ...now }, clock)
   const { digest, mode, kept: isKept } = output.previous as { digest: Digest; mode: number; kept: boolean }
   if (!isKept) return 'irreversible'
-  return undo(action, { operation: 'write', path: path as Json, content_digest: digest, mode, ...now }, clock)
+  return undo(action, { operation: 'write', path, content_digest: digest, mode, ...now }, clock)
+}
+
+/** Where a name led then: the links on the way may lead elsewhere, or nowhere, by the time that it is taken back. */
+function placeOf(params: JsonObject, output: JsonObject, name: 'path' | 'to'): Json {
+  const said = output[name]
+  return (typeof said === 'string' && !said.includes(REDACTED) ? said : params[name]) as Json
 }

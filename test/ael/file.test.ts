@@ -229,6 +229,18 @@ describe('fileAdapter', () => {
     expect([get('a.txt'), existsSync(join(root, 'b.txt'))]).toEqual(['old', false])
   })
 
+  it('takes back what was written where a link led then, wherever it leads by now', async () => {
+    put('a.txt', 'old')
+    put('b.txt', 'ours')
+    symlinkSync('a.txt', join(root, 'link.txt'))
+    const asked = action('write', 'link.txt', { content: 'ours' })
+    const output = (await layer.execute(asked)).output as JsonObject
+    unlinkSync(join(root, 'link.txt'))
+    symlinkSync('b.txt', join(root, 'link.txt'))
+    await undo(asked, output)
+    expect([get('a.txt'), get('b.txt')]).toEqual(['old', 'ours'])
+  })
+
   it('does not take back what somebody changed since', async () => {
     put('a.txt', 'mine')
     const asked = action('write', 'a.txt', { content: 'ours' })
