@@ -1,7 +1,7 @@
 import { type Digest, digestOfJson, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
-import { byPath, fileId, isAs, isSameShape, shapeOf } from './compare.ts'
+import { byPath, fileId, isAs, isSameShape, isTracked, shapeOf } from './compare.ts'
 import { type Compensation, compensation, type Done, type Effect, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
 import { CHANGED, type Lying, rehearsed } from './rehearse.ts'
@@ -53,28 +53,47 @@ export interface RunFacts {
 
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const { actions, observed, wrote = new Map(), changed = new Set(), untracked = new Map() } = facts
-  const { free, changes, conflicts, impossible } = wayOfGraph(facts)
+  const { free: possible, changes, conflicts, impossible } = wayOfGraph(facts)
+  const byInverse = movedAmong(impossible, actions) // the action may have kept what the graph has not
+  const free = possible.filter(({ path }) => !byInverse.has(path))
   // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
-  const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
-  for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
+  const tracked = new Set([...wrote.values()].filter((path) => observed.has(path) && !byInverse.has(path)))
   const known = [...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)]
   for (const path of goneBackAlone(facts, tracked, new Set(known)))
     conflicts.push({ what: 'file', name: path, reason: GRAPH_ALONE })
   const restored = new Set([...tracked, ...known])
   const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
+  const [theirs, ours] = [new Map<string, Lying>(untracked), new Map(observed)]
+  for (const path of byInverse) {
+    const there = observed.get(path)
+    if (ours.delete(path)) theirs.set(path, there && !isTracked(there) ? { reason: NO_FILE } : there)
+  }
   const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
     const paths = pathsIn(inverse)
-    return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
+    return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, ours)
   })
-  const { effects, refused } = rehearsed(inverses, untracked)
+  const { effects, refused } = rehearsed(inverses, theirs)
   for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
   // What is to be moved back, out of what is tracked, is nowhere else: it must not go before that is done.
   const [moved, moving] = [new Set(inverses.flatMap(movedFrom)), new Set(effects.flatMap(movedFrom))]
   const files = free.filter(({ path }) => !moved.has(path))
   for (const { path } of free)
     if (moved.has(path) && !moving.has(path)) conflicts.push({ what: 'file', name: path, reason: CANNOT_MOVE })
-  const way = { files, changes, effects, irreversible, conflicts }
-  return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
+  const told = new Set([...effects.flatMap(({ inverse }) => pathsIn(inverse)), ...refused.map(({ path }) => path)])
+  const left = impossible.filter(({ name }) => !told.has(name))
+  const way = { files, changes, effects, irreversible, conflicts, impossible: left }
+  return { ...way, digest: digestOfJson(JSON.parse(JSON.stringify(way)) as Json) }
+}
+
+/** These files, and those that were moved to where they are, or from there: what one was is where another is now. */
+function movedAmong(files: readonly Left[], actions: readonly Done[]): ReadonlySet<string> {
+  const among = new Set(files.map(({ name }) => name))
+  const moves = actions.map(({ action: { inverse } }) => (isObject(inverse) ? pathsIn(inverse) : []))
+  for (let before = -1; before !== among.size; ) {
+    before = among.size
+    for (const paths of moves) if (paths.some((path) => among.has(path))) for (const path of paths) among.add(path)
+  }
+  return among
 }
 
 interface WayOfGraph {
@@ -111,7 +130,7 @@ function wayOfGraph({ restoration, believed, wrote = new Map(), below = () => []
     const there = observed.get(path)
     const reason = observed.has(path) ? obstacle(back, there) : NOT_TRACKED
     if (reason === undefined) possible.push({ path, now: there ? shapeOf(there) : null, before })
-    else if (reason === NOT_KEPT) impossible.push({ what: 'file', name: path, reason })
+    else if (reason === NOT_KEPT || reason === LOST) impossible.push({ what: 'file', name: path, reason })
     else conflicts.push({ what: 'file', name: path, reason })
   }
   const going = new Set(possible.filter(({ before }) => before === null).map(({ path }) => path))
@@ -155,6 +174,8 @@ export function portionOf(
 }
 
 const NOT_KEPT = 'its content was too large to be kept'
+const LOST = 'what lies there is too large to be kept, and would be lost'
+const NO_FILE = 'what lies there is no file'
 const NOT_TRACKED = 'it is kept out of what is tracked by now'
 
 const CANNOT_MOVE = 'it cannot be moved back to where it was'
@@ -201,5 +222,7 @@ function obstacle({ now, before }: FileChange, there: Observed | undefined): str
   if (isAs(there, before)) return undefined // the disk is back already
   const isFolder = !now && there?.type === 'folder' // of files that have come below it: it gives way once they have gone
   if (!isFolder && !isAs(there, now ?? null)) return CHANGED
-  return before && !before.kept && before.digest !== there?.digest ? NOT_KEPT : undefined
+  if (before?.digest === there?.digest) return undefined
+  if (before && !before.kept) return NOT_KEPT
+  return isTracked(there) && !there.kept ? LOST : undefined
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
-import { compensation, isMet, pathsIn } from '../../src/drift/compensate.ts'
+import { compensation, type Done, isMet, pathsIn } from '../../src/drift/compensate.ts'
 import { type FileReturn, isEmpty, portionOf, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
 import type { ActionRecord, Change, FileRecord } from '../../src/psg/change.ts'
@@ -196,7 +196,7 @@ describe('the plan of a rollback', () => {
     expect([files.map(({ path }) => path), impossible]).toEqual([['a'], []])
   })
 
-  it('leaves to its inverse what the graph cannot bring back', () => {
+  it('leaves to its inverse what the graph cannot bring back, and then says nothing of it', () => {
     const inverse = fileOperation({ operation: 'write', path: 'a', content_digest: digestOf('old') })
     const { effects, impossible } = plan({
       changes: [update('1', { digest: digestOf('old'), kept: false })],
@@ -205,7 +205,33 @@ describe('the plan of a rollback', () => {
       observed: new Map([['a', seen('run')]]),
       actions: [{ action: action('1', { inverse }), ended: 1 }],
     })
-    expect([effects.length, impossible.map(({ name }) => name)]).toEqual([1, ['a']])
+    expect([effects.length, impossible]).toEqual([1, []])
+  })
+
+  it('leaves to inverses what would be lost, and with it all that was moved there and away, one after the other', () => {
+    const large = seen('large', { kept: false })
+    const facts = (...actions: Done[]) =>
+      plan({
+        changes: [{ kind: 'node_delete', node: 'file', id: '1' }],
+        believed: () => record('b', 'large'),
+        wrote: new Map([
+          ['1', 'b'],
+          ['2', 'a'],
+        ]),
+        observed: new Map([
+          ['a', undefined],
+          ['b', large],
+        ]),
+        actions,
+      })
+    const made = fileOperation({ operation: 'delete', path: 'a', expected_digest: digestOf('large') })
+    const moved = fileOperation({ operation: 'move', path: 'b', to: 'a', expected_digest: digestOf('large') })
+    const { files, effects, impossible } = facts(
+      { action: action('1', { inverse: made }), ended: 1 },
+      { action: action('2', { inverse: moved }), ended: 2 },
+    )
+    expect([files, effects.map(({ action_id }) => action_id), impossible]).toEqual([[], ['2', '1'], []])
+    expect(facts()).toMatchObject({ files: [], impossible: [{ name: 'b' }] })
   })
 
   it('says that a write which was cut off cannot be undone, unless the graph knows what was there', () => {

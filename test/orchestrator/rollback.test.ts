@@ -550,6 +550,41 @@ describe('a rollback', () => {
     },
   )
 
+  it('takes back a file that is too large to be kept as it says before, also one that was moved', async () => {
+    const it = await world({ 'a.txt': 'old\n' }, { keepBytes: 10 })
+    const content = 'more than ten bytes'
+    const run = await it.run(
+      chain({
+        make: file({ operation: 'write', path: 'made.txt', content }),
+        replace: file({ operation: 'write', path: 'a.txt', content }),
+        free: file({ operation: 'write', path: 'c.txt', content }),
+        move: file({ operation: 'move', path: 'c.txt', to: 'b.txt' }),
+        again: file({ operation: 'write', path: 'c.txt', content: 'new\n' }),
+      }),
+    )
+    expect(await it.rollback(run.run_id, { dryRun: true })).toMatchObject({ left: [] })
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'done', left: [] })
+    expect(['a.txt', 'made.txt', 'b.txt', 'c.txt'].map(it.text)).toEqual(['old\n', undefined, undefined, undefined])
+    expect([(await it.rollback(run.run_id)).status, (await it.tracker.scan()).findings]).toEqual(['nothing', []])
+    await it.close()
+  })
+
+  it('takes a file back once that was written through a link', async () => {
+    const it = await world({ 'real/a.txt': 'old\n' })
+    symlinkSync('real/a.txt', join(it.root, 'link.txt'))
+    await it.tracker.scan()
+    await it.tracker.reconcile('all', 'files')
+    const run = await it.run(
+      chain({
+        write: file({ operation: 'write', path: 'link.txt', content: 'new\n' }),
+        remove: file({ operation: 'delete', path: 'real/a.txt' }),
+      }),
+    )
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'done', effects: [], left: [] })
+    expect(it.text('link.txt')).toBe('old\n')
+    await it.close()
+  })
+
   it('keeps a file where it was moved to, in what is tracked, while others are where it came from', async () => {
     const it = await world({ 'out/a.txt': 'old\n' }, { include: ['docs/**'] })
     const run = await it.run({ move: file({ operation: 'move', path: 'out/a.txt', to: 'docs/a.txt' }) })
