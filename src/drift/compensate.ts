@@ -36,12 +36,21 @@ export interface Done {
 
 export function compensation(done: readonly Done[], isRestored: (inverse: JsonObject) => boolean): Compensation {
   const undone = new Set<string>()
+  const behind = new Map<string, number>()
   const cutOffs = new Map<string, number>()
   for (const { action } of done) {
     const { compensates, status } = action
     if (compensates === undefined) continue
     if (status === 'completed') undone.add(compensates)
     if (wasCutOff(action)) cutOffs.set(compensates, (cutOffs.get(compensates) ?? 0) + 1)
+  }
+  for (const { action, ended } of done)
+    if (undone.has(action.action_id) && isObject(action.inverse))
+      for (const path of pathsIn(action.inverse)) behind.set(path, Math.min(behind.get(path) ?? ended, ended))
+  // Where a file is as it was before something earlier, what was done to it later is behind us, though nobody had to take it back.
+  const isBehind = (inverse: JsonObject, ended: number) => {
+    const paths = pathsIn(inverse)
+    return paths.length > 0 && paths.every((path) => (behind.get(path) ?? ended) < ended)
   }
   const left = done
     .filter(
@@ -51,10 +60,10 @@ export function compensation(done: readonly Done[], isRestored: (inverse: JsonOb
     .sort((a, b) => b.ended - a.ended)
   const effects: Effect[] = []
   const irreversible: Irreversible[] = []
-  for (const { action } of left) {
+  for (const { action, ended } of left) {
     const { action_id, step_id, idempotency_key, inverse, no_inverse: reason } = action
     if (inverse === 'irreversible') irreversible.push({ action_id, step_id, ...(reason !== undefined && { reason }) })
-    else if (isObject(inverse) && !isRestored(inverse)) {
+    else if (isObject(inverse) && !isRestored(inverse) && !isBehind(inverse, ended)) {
       const cut_off = cutOffs.get(action_id)
       effects.push({ action_id, step_id, idempotency_key, inverse, ...(cut_off !== undefined && { cut_off }) })
     }

@@ -58,8 +58,8 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const free = possible.filter(({ path }) => !byInverse.has(path))
   // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path) && !byInverse.has(path)))
-  const known = [...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)]
-  for (const path of goneBackAlone(facts, tracked, new Set(known)))
+  const known = new Set([...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
+  for (const path of goneBackAlone(facts, tracked, known))
     conflicts.push({ what: 'file', name: path, reason: GRAPH_ALONE })
   const restored = new Set([...tracked, ...known])
   const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
@@ -73,7 +73,7 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
     return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, ours)
   })
   const { effects, refused } = rehearsed(inverses, theirs)
-  for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
+  for (const { path, reason } of refused) if (!known.has(path)) conflicts.push({ what: 'file', name: path, reason })
   // What is to be moved back, out of what is tracked, is nowhere else: it must not go before that is done.
   const [moved, moving] = [new Set(inverses.flatMap(movedFrom)), new Set(effects.flatMap(movedFrom))]
   const files = free.filter(({ path }) => !moved.has(path))

@@ -848,6 +848,20 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('leaves a file that it has brought back, where what was done to it later was gone already', async () => {
+    const it = await world({ 'a.txt': 'old\n' }, { include: [] })
+    const run = await it.run(
+      chain({
+        remove: file({ operation: 'delete', path: 'a.txt' }),
+        again: file({ operation: 'write', path: 'a.txt', content: 'old\n' }),
+      }),
+    )
+    rmSync(join(it.root, 'a.txt'))
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'done', left: [] })
+    expect([(await it.rollback(run.run_id)).status, it.text('a.txt')]).toEqual(['nothing', 'old\n'])
+    await it.close()
+  })
+
   it('names a file that nobody tracks and that another way back makes room for meanwhile, and takes it back the next time', async () => {
     const it = await world({ 'a.txt': 'old\n' }, { include: ['docs/**'] })
     const first = await it.run(
