@@ -62,6 +62,7 @@ export function pathProblem(path: unknown, name: string) {
     typeof path !== 'string' ||
     path === '' ||
     path.includes('\0') ||
+    !path.isWellFormed() || // the disk has no such name: another file would be meant
     isAbsolute(path) ||
     path.split(/[\\/]/).includes('..')
   return bad

@@ -124,8 +124,8 @@ export async function openRoot(folder: string): Promise<Root> {
 /** Throws InvalidInput for what cannot be a path below a root, whatever is on the disk. */
 export function checkPath(path: unknown, name = 'path'): asserts path is string {
   const parts = typeof path === 'string' ? path.split('/') : []
-  if (typeof path === 'string' && !path.includes('\0') && parts.every((part) => part !== '' && !/^\.\.?$/.test(part)))
-    return
+  const isText = typeof path === 'string' && !path.includes('\0') && path.isWellFormed()
+  if (isText && parts.every((part) => part !== '' && !/^\.\.?$/.test(part))) return
   throw new InvalidInput(name, [
     problem(name, 'path', 'must be a path from the root on, with slashes and without ..', path),
   ])

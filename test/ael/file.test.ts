@@ -73,6 +73,7 @@ adapterContract('file', async (): Promise<AdapterRig> => {
       { params: { operation: 'read', path: 'b/../../a.txt' }, path: 'path' },
       { params: { operation: 'read', path: '/etc/passwd' }, path: 'path' },
       { params: { operation: 'read', path: 'a\0.txt' }, path: 'path' },
+      { params: { operation: 'write', path: 'half\ud83d', content: '' }, path: 'path' },
       { params: { operation: 'write', path: 'b.txt' }, path: 'content' },
       { params: { operation: 'write', path: 'b.txt', content: 'a', content_base64: 'YQ==' }, path: 'content' },
       { params: { operation: 'write', path: 'b.txt', content: 7 }, path: 'content' },
