@@ -43,8 +43,8 @@ export async function look(desk: Desk, paths: Iterable<string>, thorough = false
       else desk.seen.delete(path)
     } catch (error) {
       unseen.add(path)
-      if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
-      unreadable.push(passedBy(path, error))
+      // What does not stand still is told to who has asked; otherwise whatever moves it is followed by another look.
+      unreadable.push(error instanceof Elsewhere ? { path, code: 'EBUSY' } : passedBy(path, error))
     }
   })
   return { news: await putOnRecord(desk, unseen), unreadable }

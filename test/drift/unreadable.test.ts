@@ -1,4 +1,4 @@
-import { truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
@@ -60,6 +60,20 @@ it('lists a folder whose rules are longer than anybody writes them, and writes n
   await expect(it.tracker.mayWrite('sub/a')).rejects.toThrow(Refused)
   put(it.root, { '.gitignore': 'a\n'.repeat(200_000) })
   await expect(it.tracker.scan()).rejects.toThrow(Refused)
+  await it.tracker.close()
+})
+
+it('lists a file that changes each time while it is read: nobody can say that graph and disk agree', async () => {
+  const it = await given({ log: '', a: '1' })
+  const { read } = disk
+  disk.read = (async (...asked: Parameters<typeof read>) => {
+    appendFileSync(join(it.root, 'log'), 'line\n')
+    return read(...asked)
+  }) as typeof read
+  put(it.root, { log: 'line\n' })
+  expect(await it.tracker.scan()).toMatchObject({ findings: [], unreadable: [{ path: 'log', code: 'EBUSY' }] })
+  readableAgain()
+  expect(await it.tracker.scan()).toMatchObject({ findings: [{ path: 'log' }], unreadable: [] })
   await it.tracker.close()
 })
 
