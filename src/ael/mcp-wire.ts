@@ -39,14 +39,14 @@ export function inTurn(transport: Transport): (text: string) => Promise<unknown>
 }
 
 /**
- * The library drops an answer that is not wholly as it should be, and the call would wait out its time: what else stands in it is left out,
- * and so is what it calls null, which many servers say for what they do not have; one without a result, such as `result: null`, is told as an error.
+ * The library drops an answer that is not wholly as it should be, and the call would wait out its time: what else stands in it is left out, `_meta`,
+ * which nobody reads and of which PHP makes a list where it is empty, and what it calls null, which many servers say for what they do not have; one without a result, such as `result: null`, is told as an error.
  */
 function answerable(message: unknown): JSONRPCMessage {
   const { id, method, result, error } = Object(message) as { [field: string]: unknown }
   const isAnswer = (typeof id === 'string' || typeof id === 'number') && method === undefined
   if (!isAnswer) return message as JSONRPCMessage
-  if (isObject(result)) return { jsonrpc: '2.0', id, result: withoutNulls(result) }
+  if (isObject(result)) return { jsonrpc: '2.0', id, result: read(result) }
   const { code, message: said, data } = Object(error) as { [field: string]: unknown }
   return {
     jsonrpc: '2.0',
@@ -60,5 +60,5 @@ function answerable(message: unknown): JSONRPCMessage {
 }
 const INTERNAL_ERROR = -32603
 
-const withoutNulls = (result: object): { [field: string]: unknown } =>
-  Object.fromEntries(Object.entries(result).filter(([, value]) => value !== null))
+const read = (result: object): { [field: string]: unknown } =>
+  Object.fromEntries(Object.entries(result).filter(([field, value]) => field !== '_meta' && value !== null))

@@ -477,17 +477,28 @@ describe('mcpAdapter with a URL', () => {
     await ended
   })
 
-  it('takes what a server calls null for what it does not say', async () => {
-    const results: { readonly [asks: string]: object } = {
-      'tools/list': { tools: [{ name: 'note', inputSchema: { type: 'object' } }], nextCursor: null, _meta: null },
-      'call note': { content: [{ type: 'text', text: 'noted' }], structuredContent: null, isError: null },
-    }
+  const answering = async (results: { readonly [asks: string]: object }) => {
     instead = ({ asks, id }, response) => {
       const result = results[asks]
       if (result) response.setHeader('content-type', 'application/json').end(JSON.stringify({ id, result }))
       return result !== undefined
     }
     await start()
+  }
+
+  it('takes what a server calls null for what it does not say', async () => {
+    await answering({
+      'tools/list': { tools: [{ name: 'note', inputSchema: { type: 'object' } }], nextCursor: null, _meta: null },
+      'call note': { content: [{ type: 'text', text: 'noted' }], structuredContent: null, isError: null },
+    })
+    expect(await done('note')).toBe('noted')
+  })
+
+  it.each<unknown>([[[]], 'x', { progressToken: null }])('takes an answer whatever its _meta is: %j', async (_meta) => {
+    await answering({
+      'tools/list': { tools: [{ name: 'note', inputSchema: { type: 'object' } }], _meta },
+      'call note': { content: [{ type: 'text', text: 'noted' }], _meta },
+    })
     expect(await done('note')).toBe('noted')
   })
 
