@@ -137,7 +137,7 @@ async function asked(
     pays(answer.usage)
     return answer
   } catch (error) {
-    if (heard !== '') pays(usageOf({}, messages, heard)) // what broke off is paid for all the same
+    if (heard !== '') pays(usageOf({}, { messages, tools: tools.values(), schema: schema?.json }, heard)) // what broke off is paid for all the same
     throw llmFailure(error, String(params.model), call.signal, clock.now())
   }
 }

@@ -180,7 +180,7 @@ function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
     toolCalls: toolCalls.map(callOf),
     finishReason,
     rawFinishReason,
-    usage: usageOf(usage, asked.messages, isEmpty ? '' : said),
+    usage: usageOf(usage, { ...asked, tools: asked.tools.values() }, isEmpty ? '' : said),
     messages: JSON.parse(said),
     warnings: warnings.map((warning) => JSON.stringify(warning)),
   }

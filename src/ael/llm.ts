@@ -23,7 +23,7 @@ import { registry } from './check-options.ts'
 import { keysOf, providerProblems } from './check-provider.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
-import { asCounted, tokensIn } from './llm-tokens.ts'
+import { tokensAsked, tokensIn } from './llm-tokens.ts'
 import { gathered } from './redact.ts'
 import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
@@ -107,7 +107,8 @@ export function llmAdapter(options: LlmOptions): Adapter {
     },
 
     estimate(params): Spend {
-      const prompt = tokensIn(asCounted(params.messages)) + tokensIn(String(params.system ?? ''))
+      const { messages, system = '', schema } = params
+      const prompt = tokensAsked({ messages, tools: offered(params), schema }) + tokensIn(String(system))
       const completion = typeof params.max_tokens === 'number' ? params.max_tokens : UNSAID_TOKENS
       const most = cost(params, { prompt, completion, total: prompt + completion })
       return { tokens: prompt + completion, ...(most === undefined ? {} : { cost: most }) }

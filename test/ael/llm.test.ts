@@ -359,6 +359,16 @@ describe('llmAdapter', () => {
     expect(tokens('video/mp4', 4_000_000) - tokens('video/mp4', 0)).toBe(1_000_000)
   })
 
+  it('reckons the tools and the schema that a model is shown, which are paid for like what is said to it', async () => {
+    const said = { name: 'fs.write', description: 'Writes. '.repeat(500), input: { type: 'object' } }
+    const over = layerOver('openai', [{ ...said, execute: () => null }])
+    const tokens = (more: JsonObject) => over.estimate(ask(more)).tokens! - over.estimate(ask()).tokens!
+    expect(tokens({ tools: ['fs.write'] })).toBe(Math.ceil(JSON.stringify(Object.values(said)).length / 4))
+    expect(tokens({ schema: NUMBER })).toBe(Math.ceil(JSON.stringify(NUMBER).length / 4))
+    server.behave({ wrong: { message: 'Overloaded', code: 529 }, say: '{"n": 1}' })
+    expect((await failure({ stream: true, schema: NUMBER })).spent!.tokens).toBe(9 + 2 + tokens({ schema: NUMBER }))
+  })
+
   it('takes what went wrong in the midst of a stream for final where its code says so', async () => {
     server.behave({ wrong: { message: 'too many words', code: 400 }, say: 'one two three' })
     const final = { message: expect.stringContaining('too many words'), retryable: false }

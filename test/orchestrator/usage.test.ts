@@ -21,6 +21,7 @@ const chooses = { tool_calls: [{ tool: 'mail.send', args: {} }], usage }
 const TWO_MAILS: Script = [chooses, chooses, { text: 'sent', usage }]
 const USED = { actions: 3, tokens: 300, cost: 3 }
 
+const send = { name: 'mail.send', description: 'Sends', input: { type: 'object' } }
 const params = { model: 'any', max_tokens: 100, messages: [{ role: 'user', content: 'Go' }], tools: ['mail.send'] }
 const writes = { binding: { action_type: 'llm_call', params } }
 const wait = { action_type: 'wait', params: { ms: 5_000 } } // long enough to be laid down
@@ -32,7 +33,6 @@ function writing(policy: 'ask' | 'always_allow', script: Script = TWO_MAILS) {
   const slow = door()
   const layer = (hands: Hands) => {
     const tools = toolRegistry()
-    const send = { name: 'mail.send', description: 'Sends', input: { type: 'object' } }
     tools.register({ ...send, policy, execute: () => 'sent' })
     const price = ({ total }: { readonly total: number }) => total / 100
     const llm = llmAdapter({ providers: { any: scriptedProvider(script) }, tools, price })
@@ -225,7 +225,8 @@ describe('what a run has used up', () => {
   it('counts what a model had used by its last checkpoint and what was set apart, when its process dies', async () => {
     const { run, second, clock, result } = await cutOff({ budget: { tokens: 10_000 } })
     expect(result).toMatchObject({ success: true })
-    const apart = 100 + Math.ceil(JSON.stringify(params.messages).length / 4)
+    const asked = [params.messages, Object.values(send)].map((one) => Math.ceil(JSON.stringify(one).length / 4))
+    const apart = 100 + asked[0]! + asked[1]!
     const tokens = 100 + apart + 100 // in the first round, for the one that was cut off, and in that one once more
     expect(await spentBy(second, run)).toEqual({ actions: 3, tokens, cost: tokens / 100 })
     await inTime(clock, second.close())
