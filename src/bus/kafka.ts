@@ -65,6 +65,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     await admin.connect()
     await findTopic(admin, topic, what, options.createTopic ?? false, clock)
     maxBytes = await largestMessage(admin, topic)
+    await checkCleanup(admin, topic, what)
   } catch (error) {
     await admin.disconnect()
     throw kafkaError(what, error)
@@ -188,6 +189,7 @@ async function findTopic(
   } = create === true ? {} : (create as CreateTopic)
   const configEntries = [
     { name: 'max.message.bytes', value: String(maxBytes) },
+    { name: 'cleanup.policy', value: 'delete' }, // the broker's own may compact
     ...(keepMs === undefined ? [] : [{ name: 'retention.ms', value: String(keepMs) }]),
   ]
   await admin.createTopics({
@@ -204,13 +206,24 @@ const MAKING_MS = 20_000
 const BROKER_DEFAULT_BYTES = 1_048_588
 
 /** What the topic allows for one batch of messages; `undefined` where that may not be asked. */
-async function largestMessage(admin: Admin, topic: string): Promise<number | undefined> {
-  const name = 'max.message.bytes'
+const largestMessage = async (admin: Admin, topic: string): Promise<number | undefined> =>
+  Number(await settingOf(admin, topic, 'max.message.bytes')) || undefined
+
+/** Refuses a topic that throws events away. */
+async function checkCleanup(admin: Admin, topic: string, what: string): Promise<void> {
+  const policy = await settingOf(admin, topic, 'cleanup.policy')
+  if (policy?.includes('compact'))
+    throw new Refused(
+      `${what} keeps only the newest event of each graph in ${topic} (cleanup.policy ${policy})`,
+      'set the cleanup.policy of the topic to delete, or use another topic',
+    )
+}
+
+async function settingOf(admin: Admin, topic: string, name: string): Promise<string | undefined> {
   const { ConfigResourceTypes } = kafkajs()
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
   const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
-  const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)
-  return Number(entry?.configValue) || undefined
+  return described?.resources[0]?.configEntries.find((config) => config.configName === name)?.configValue
 }
 
 /**

@@ -115,6 +115,21 @@ describe('bus/kafka', () => {
     90_000,
   )
 
+  itOnKafka(
+    'refuses a topic that keeps only the newest message of each key: of each graph one event',
+    async (brokers) => {
+      const topic = freshTopic()
+      const admin = client(brokers).admin()
+      await admin.connect()
+      const configEntries = [{ name: 'cleanup.policy', value: 'compact,delete' }]
+      await admin.createTopics({ topics: [{ topic, numPartitions: 1, configEntries }] })
+      const error = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, ...quiet }).catch((e) => e)
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.message).toContain('cleanup.policy compact,delete')
+      await admin.disconnect()
+    },
+  )
+
   itOnKafka('tells of what another program put on the topic, and goes on', async (brokers) => {
     const topic = freshTopic()
     const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic, ...quiet })
