@@ -147,7 +147,10 @@ function checkOptions(options: WebSocketTransportOptions): void {
   }
   if (problems.length > 0) throw new InvalidInput('the WebSocket bus', problems)
   if (host !== undefined && !isLoopback(host) && token === undefined)
-    throw new Refused(`${host} can be reached from outside`, 'give a token, or listen on 127.0.0.1')
+    throw new Refused(
+      `${host} can be reached from outside`,
+      'listen on 127.0.0.1, give websocketTransport a token from code, or let mplp serve tell events to whoever has one of its own',
+    )
 }
 
 const OWN: Fields = {
