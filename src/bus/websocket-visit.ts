@@ -89,7 +89,7 @@ function answered(url: string, status: number): MplpError {
 
 function closed(url: string, code: number, reason: string, cause: unknown): MplpError {
   if (code === CLOSE.badFrame || code === CLOSE.tooLarge)
-    return new Refused(`${url} does not understand the subscription`, reason || 'use a client of the same version')
+    return new Refused(`${url} does not take the subscription`, reason || 'use a client of the same version')
   if (code === CLOSE.keepsNothing)
     return new Refused(`${url} keeps nothing to go back to`, 'subscribe from now on, or give the server a history')
   if (code === CLOSE.tooSlow) return new FellBehind(`the client of ${url}`, reason)
