@@ -119,7 +119,7 @@ interface Nodes {
   get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined
 }
 
-/** Where the object that begins a group stands in its life; `run` is that of a plan which has not ended. */
+/** Where what begins a group stands in its life; `run` is that of a plan which has not ended. Only among its kind an id is unique, so several may begin one. */
 export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Life {
   const plan = nodes.get('plan', group)
   if (plan) {
@@ -128,13 +128,21 @@ export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Li
     const over = isTerminal('plan', plan.data.status)
     // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
     const runs = active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined || over)
-    return { stage: active || !over ? 'open' : 'ended', runs, rests: active && !runs }
+    const isOpen = active || !over || stageOfOthers(group, nodes) === 'open'
+    return { stage: isOpen ? 'open' : 'ended', runs, rests: active && !runs }
   }
+  return { stage: stageOfOthers(group, nodes), runs: false, rests: false }
+}
+
+function stageOfOthers(group: string, nodes: Nodes): Life['stage'] {
+  let stage: Life['stage'] = 'none'
   for (const kind of OTHER_ROOTS) {
     const root = nodes.get(kind, group)
-    if (root) return { stage: isTerminal(kind, statusOf(root) as never) ? 'ended' : 'open', runs: false, rests: false }
+    if (!root) continue
+    if (!isTerminal(kind, statusOf(root) as never)) return 'open'
+    stage = 'ended'
   }
-  return { stage: 'none', runs: false, rests: false }
+  return stage
 }
 const OTHER_ROOTS = ['trace', 'dialog', 'collab', 'network'] as const satisfies readonly LifecycleKind[]
 

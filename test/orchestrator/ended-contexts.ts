@@ -6,10 +6,11 @@ import { trackFiles } from '../../src/drift/track.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import type { Json } from '../../src/protocol/json.ts'
-import { move } from '../../src/psg/moves.ts'
+import { takeApart } from '../../src/psg/document.ts'
+import { endPlan, move } from '../../src/psg/moves.ts'
 import type { Project } from '../../src/psg/project.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
-import { by, confirmData, contextOf, lasting, planOf } from '../psg/given.ts'
+import { by, confirmData, contextOf, lasting, META, planOf } from '../psg/given.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -45,6 +46,16 @@ export const KEEPING: readonly (readonly [string, (project: Project, store: Back
     async (project) => {
       const graph = await project.create(contextOf(systemClock.uuid()), by)
       await graph.commit(planOf({ context: graph.id, id: systemClock.uuid }).changes, by)
+    },
+  ],
+  [
+    'a dialog with the id of a plan that has ended',
+    async (project) => {
+      const graph = await project.create(contextOf(systemClock.uuid()), by)
+      const { id, changes } = planOf({ context: graph.id, id: systemClock.uuid })
+      const dialog = { meta: META, dialog_id: id, context_id: graph.id, status: 'active', messages: [] }
+      await graph.commit([...changes, ...takeApart('dialog', dialog)], by)
+      await graph.commit(endPlan(graph, id, 'cancelled'), by)
     },
   ],
   ['a draft', (project) => project.create({ ...contextOf(systemClock.uuid()), status: 'draft' }, by)],
