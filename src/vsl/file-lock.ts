@@ -38,16 +38,6 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
   const holder = thisHolder(clock.uuid())
   const path = join(locks, `${holder.id}.json`)
   const claim = (owns: boolean) => replace(path, `${JSON.stringify({ holder, owns })}\n`)
-  makeFolder(locks)
-  try {
-    await claim(false)
-    await outlast(folder, locks, holder, clock)
-    await claim(true)
-  } catch (error) {
-    await rm(path, { force: true })
-    throw error
-  }
-
   let shown = performance.now()
   let lost: unknown
   const show = async () => {
@@ -55,14 +45,7 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
     await utimes(path, clock.now() / 1000, clock.now() / 1000)
     shown = performance.now()
   }
-  const beat = setInterval(() => {
-    show().catch((error) => {
-      lost = error
-    })
-  }, BEAT_MS)
-  beat.unref()
-
-  return {
+  const lock: FolderLock = {
     async check() {
       if (lost === undefined && performance.now() - shown < SILENCE_MS / 2 && existsSync(path)) return
       try {
@@ -81,6 +64,26 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
       await rm(path, { force: true })
     },
   }
+
+  makeFolder(locks)
+  let beat: NodeJS.Timeout | undefined
+  try {
+    await claim(false)
+    // From now on: of two that come at once and cannot see each other, each would take the other for gone.
+    beat = setInterval(() => {
+      show().catch((error) => {
+        lost = error
+      })
+    }, BEAT_MS)
+    beat.unref()
+    await outlast(folder, locks, holder, clock)
+    await lock.check()
+    await claim(true)
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+  return lock
 }
 
 /** Returns when nobody else claims the folder; throws Refused when somebody does who lives. */

@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   unlinkSync,
   utimesSync,
@@ -184,6 +185,21 @@ describe('a folder that is open', () => {
     await passed(clock, opening, 1000)
     await refused
     expect(readdirSync(join(path, 'locks'))).toEqual(['far.json'])
+  })
+
+  it('is waited for by one that shows itself meanwhile: of two that cannot see each other each would take the other for gone', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const path = await withClaim(farHolder('z'), false)
+    const clock = manualClock()
+    const opening = fileBackend({ path, clock })
+    await passed(clock, opening, 500)
+    const claim = readdirSync(join(path, 'locks')).find((name) => name !== 'z.json')
+    const shown = () => statSync(join(path, 'locks', claim!)).mtimeMs
+    const before = shown()
+    vi.advanceTimersByTime(2000)
+    await expect.poll(shown).not.toBe(before)
+    await passed(clock, opening, 11_000)
+    await (await opening).close()
   })
 
   it('is taken at once from one that is gone, and refused because of what is no claim at all', async (context) => {
