@@ -29,6 +29,9 @@ const BEAT_MS = 2000
 const SILENCE_MS = 10_000
 const LOOK_MS = 500
 
+/** Claims of this thread. What another thread of the process claims is known from its silence: it may have ended alone. */
+const ours = new Set<string>()
+
 /**
  * Everyone who wants the folder first puts a claim of his own beside the others, then looks: of two that come at once at least one sees the other.
  * Only claims of the gone are removed, and no name is used twice, so nobody can remove a claim that has come since he looked.
@@ -61,11 +64,13 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
     },
     async release() {
       clearInterval(beat)
+      ours.delete(holder.id)
       await rm(path, { force: true })
     },
   }
 
   makeFolder(locks)
+  ours.add(holder.id)
   let beat: NodeJS.Timeout | undefined
   try {
     await claim(false)
@@ -131,7 +136,11 @@ async function claimIn(path: string): Promise<Claim | undefined> {
 
 /** Known from the process where it can be seen, else from its silence. */
 async function isGone(claim: Claim, self: Holder, clock: Clock): Promise<boolean> {
-  if (self.boot !== '' && claim.holder.boot === self.boot) return holderIsGone(claim.holder)
+  const { id, boot, pid } = claim.holder
+  if (self.boot !== '' && boot === self.boot) {
+    if (holderIsGone(claim.holder)) return true
+    if (pid !== self.pid || ours.has(id)) return false
+  }
   const before = await shownAt(claim.path)
   for (let waited = 0; waited < SILENCE_MS; waited += LOOK_MS) {
     const now = await shownAt(claim.path)

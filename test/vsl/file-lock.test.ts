@@ -133,11 +133,11 @@ describe('a folder that is open', () => {
 
   it('goes to the first by name of two that see each other come', async (context) => {
     needsProcessTable(context)
-    const before = await withClaim(thisHolder('0'), false)
+    const before = await withClaim(parentHolder('0'), false)
     await expect(fileBackend({ path: before, clock: manualClock() })).rejects.toThrow(Refused)
     expect(readdirSync(join(before, 'locks'))).toEqual(['0.json'])
 
-    const after = await withClaim(thisHolder('z'), false)
+    const after = await withClaim(parentHolder('z'), false)
     const clock = manualClock()
     const opening = fileBackend({ path: after, clock })
     await passed(clock, opening, 2000)
@@ -161,8 +161,11 @@ describe('a folder that is open', () => {
     expect(readdirSync(join(path, 'locks'))).toEqual([])
   })
 
-  it('is taken from an owner that cannot be seen only after a long silence', async () => {
-    const path = await withClaim(farHolder('far'))
+  it.each([
+    ['cannot be seen', farHolder],
+    ['was another thread of this process, which has ended alone', thisHolder],
+  ])('is taken from an owner that %s only after a long silence', async (_, holder) => {
+    const path = await withClaim(holder('far'))
     const clock = manualClock()
     let open = false
     const opening = fileBackend({ path, clock }).then((backend) => {
@@ -175,8 +178,11 @@ describe('a folder that is open', () => {
     await (await opening).close()
   })
 
-  it('is left to an owner that cannot be seen as long as it shows itself', async () => {
-    const path = await withClaim(farHolder('far'))
+  it.each([
+    ['cannot be seen', farHolder],
+    ['is another thread of this process', thisHolder],
+  ])('is left to an owner that %s as long as it shows itself', async (_, holder) => {
+    const path = await withClaim(holder('far'))
     const clock = manualClock()
     const opening = fileBackend({ path, clock })
     const refused = expect(opening).rejects.toThrow(Refused)
@@ -288,6 +294,12 @@ describe('a folder without room or rights', () => {
     await backend.close()
   }, 60_000)
 })
+
+/** A holder in another process, which lives. */
+function parentHolder(id: string): Holder {
+  const [, fields] = readFileSync(`/proc/${process.ppid}/stat`, 'utf8').split(/\) (?!.*\) )/)
+  return { ...thisHolder(id), pid: process.ppid, started: fields!.split(' ')[19]! }
+}
 
 /** A store in which somebody left his claim. */
 async function withClaim(holder: Holder, owns = true): Promise<string> {
