@@ -78,6 +78,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     clientErrorHandler: (error, socket) => notHttp(error, socket, connections.owed),
   })
   const connections = connectionsOf(app)
+  // Of what Node answers to an Expect that it does not know, no hook hears: it would be no problem document, and closing would wait for that connection.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.addHook('onRequest', async (_, reply) => {
     if (stop.signal.aborted) return problemTo(reply, problemOf(new Closed('the server')))
   })

@@ -192,6 +192,15 @@ describe('every route', () => {
     await ended
   })
 
+  it('passes over an Expect that it does not know, and is closed without waiting for who sent it', async () => {
+    const { server, url } = await serving({ graceMs: 2_147_483_647 })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write('GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: more\r\n\r\n')
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /)
+    await server.close()
+  })
+
   it('is closed although somebody does not read an answer', async () => {
     const { server } = await reader(10)
     await server.close()
