@@ -60,18 +60,22 @@ export function postgresNews(
     else followers.wake(JSON.parse(streams))
   }
 
+  function lose(client: PoolClient): void {
+    if (ear !== client) return
+    ear = undefined
+    client.release(true)
+    alarm.abort()
+  }
+
   async function join(): Promise<void> {
     const client = await connection.take()
     let lost = false
-    const lose = () => {
+    const leave = () => {
       lost = true
-      if (ear !== client) return
-      ear = undefined
-      client.release(true)
-      alarm.abort()
+      lose(client)
     }
     client.on('notification', (message) => hear(message.payload ?? ''))
-    client.once('error', lose).once('end', lose)
+    client.once('error', leave).once('end', leave)
     try {
       await connection.answer(client, { text: `listen "${channel}"` })
     } catch (error) {
@@ -89,7 +93,10 @@ export function postgresNews(
       await slept(clock, ear === undefined ? REJOIN_MS : LOOK_MS, alarm.signal)
       if (closing.signal.aborted) return
       if (!followers.any) return drop()
-      if (ear === undefined) await join().catch(() => undefined) // the server is away: so it is for those who read
+      const client = ear
+      if (client === undefined)
+        await join().catch(() => undefined) // the server is away: so it is for those who read
+      else void connection.answer(client, { text: 'select' }).catch(() => lose(client)) // whoever only listens would not notice that the other side is gone
       followers.wakeAll()
     }
   }

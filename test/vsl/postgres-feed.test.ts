@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Clock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
@@ -264,6 +266,43 @@ describe('followers of a Postgres store', () => {
     })
     await there!.close()
   })
+
+  itOnPostgres(
+    'notice when the connection that listens has gone silent, and hear of others by another',
+    async (url) => {
+      const schema = freshSchema()
+      const { clock, look } = lookingWhenTold()
+      const [ears, silent] = [new Set<Socket>(), new Set<Socket>()]
+      const { hostname, port } = new URL(url)
+      const between = createServer((client) => {
+        const server = dial(Number(port), hostname).on('error', () => undefined)
+        client.on('error', () => undefined).once('close', () => server.destroy())
+        client.on('data', (bytes) => {
+          if (bytes.includes('listen "')) ears.add(client)
+          if (!silent.has(client)) server.write(bytes)
+        })
+        server.on('data', (bytes) => silent.has(client) || client.write(bytes))
+      }).listen(0, '127.0.0.1')
+      await once(between, 'listening')
+      const through = new URL(url)
+      through.host = `127.0.0.1:${(between.address() as AddressInfo).port}`
+      const there = await postgresBackend({ url, schema, clock })
+      const here = await postgresBackend({ url: through.href, schema, clock, timeoutMs: 2000 })
+      const follower = follow((signal) => here.feed({ follow: true, signal }))
+      await expect.poll(() => ears.size).toBe(1)
+      await there.commit(append('g', 0))
+      await follower.has(1)
+      for (const ear of ears) silent.add(ear)
+      await look()
+      await expect.poll(() => ears.size).toBe(2)
+      await there.commit(append('g', 1))
+      await follower.has(2)
+      await follower.stop()
+      await here.close()
+      await there.close()
+      between.close()
+    },
+  )
 
   itOnPostgres('tell others which streams have news, however many', async (url) => {
     const schema = freshSchema()
