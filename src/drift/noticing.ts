@@ -11,6 +11,8 @@ import type { TrackOptions } from './tracker.ts'
 export interface Noticing {
   /** Looks at paths, thoroughly whatever their times say, and settles by rule what is new. */
   look(paths: readonly string[], thorough?: boolean): Promise<Looked>
+  /** What a rule could not settle is tried again with the next look: what was in the way may be gone. */
+  again(): void
   /** Settles by rule what is on record. */
   applyRules(records: readonly FindingRecord[]): Promise<void>
   /** Does what people have said about these questions, as far as the findings are still what they were asked about. */
@@ -25,6 +27,7 @@ export function noticing(
 ): Noticing {
   /** Findings that no rule has been applied to, or not to the end: they are seen to with the next look. */
   const left = new Set<string>()
+  const stuck = new Set<string>()
 
   async function settled(
     records: readonly FindingRecord[],
@@ -40,14 +43,17 @@ export function noticing(
     if (results.length > 0) onReconciled?.(results)
     if (news.length > 0) onFindings?.(news)
     for (const { finding_id } of news) left.add(finding_id)
-    for (const { finding, outcome } of results) if (isLeft(finding, outcome)) left.add(finding.finding_id)
+    for (const { finding, outcome } of results) putAside(finding, outcome)
     return results
   }
 
   /** Overtaken, and perhaps by what was on record already, which is no news; or it has lost its question, and nothing was done. */
-  const isLeft = (finding: FindingRecord, outcome: Reconciled['outcome']): boolean =>
-    outcome === 'overtaken' ||
-    ((outcome === 'refused' || outcome === 'failed') && desk.verdictOn(finding).strategy === 'ask')
+  function putAside(finding: FindingRecord, outcome: Reconciled['outcome']): void {
+    const isUndone = outcome === 'refused' || outcome === 'failed'
+    if (outcome === 'overtaken' || (isUndone && desk.verdictOn(finding).strategy === 'ask'))
+      left.add(finding.finding_id)
+    else if (isUndone) stuck.add(finding.finding_id)
+  }
 
   async function applyRules(records: readonly FindingRecord[]): Promise<void> {
     for (const strategy of ['files', 'graph', 'merge', 'ask'] as const) {
@@ -73,6 +79,10 @@ export function noticing(
   }
 
   return {
+    again() {
+      for (const id of stuck) left.add(id)
+      stuck.clear()
+    },
     applyRules,
     async look(paths, thorough) {
       const before = takeLeft()

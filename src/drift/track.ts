@@ -163,8 +163,10 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const scheduled = options.scanEveryMs === undefined ? undefined : onSchedule(options.scanEveryMs)
 
   async function onSchedule(ms: number): Promise<void> {
-    while (await slept(clock, ms, stop.signal))
+    while (await slept(clock, ms, stop.signal)) {
+      work.again()
       await scanned({ signal: stop.signal }).catch((error) => !stop.signal.aborted && onError(error))
+    }
   }
 
   async function dealtWith(): Promise<void> {
@@ -180,6 +182,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       checkScanOptions(scanOptions)
       const { folders = [] } = scanOptions
       for (const folder of folders) checkPath(folder, 'folders')
+      work.again()
       return scanned(scanOptions)
     },
     async look(paths) {

@@ -99,7 +99,8 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
       hearing.add(heard)
       try {
         const report = await (await tracker()).scan(options)
-        return { root, ...report, settled: heard.flat().filter(({ outcome }) => outcome !== 'asked') } // which is a finding still
+        const last = new Map(heard.flat().map((one) => [one.finding.finding_id, one])) // what the opening could not do was tried again
+        return { root, ...report, settled: [...last.values()].filter(({ outcome }) => outcome !== 'asked') } // which is a finding still
       } finally {
         hearing.delete(heard)
       }

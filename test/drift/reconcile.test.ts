@@ -27,6 +27,23 @@ import { failingListeners } from '../support/failing-listeners.ts'
 import { drifted, type Files } from './drifted.ts'
 import { given, put, seen } from './given.ts'
 
+it('a rule settles with a later scan what was in its way before', async () => {
+  const told: string[] = []
+  const it = await drifted({ 'd/a': 'old' }, () => undefined, {
+    rules: [{ match: '**', strategy: 'graph' }],
+    onReconciled: (results) => told.push(...results.map(({ outcome, reason = '' }) => `${outcome} ${reason}`)),
+  })
+  rmSync(join(it.root, 'd'), { recursive: true })
+  execFileSync('mkfifo', [join(it.root, 'd')])
+  await it.tracker.scan()
+  unlinkSync(join(it.root, 'd'))
+  await it.tracker.look(['elsewhere'])
+  expect([told, it.read('d/a')]).toEqual([['refused in_the_way'], undefined])
+  await it.tracker.scan()
+  expect([told, it.read('d/a')]).toEqual([['refused in_the_way', 'restored '], 'old'])
+  expect(await it.ends()).toEqual([])
+})
+
 describe('`files`: what is on the disk is accepted', () => {
   it.each([
     ['a new file', {}, { a: 'new' }, 'new'],

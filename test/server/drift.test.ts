@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
@@ -74,6 +75,26 @@ describe('drift', () => {
       expect(existsSync(join(root, path))).toBe(false)
     }
     expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { settled: [], findings: [{ path: 'other' }] } })
+  })
+
+  it('is told once a scan where a rule was refused, until what was in the way has gone', async () => {
+    const root = tempFolder()
+    const folder = join(root, 'folder')
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'a'), 'a')
+    const store = memoryBackend()
+    const drift: Config['drift'] = { rules: [{ match: '**', strategy: 'graph' }] }
+    await (await serving({}, { root, drift }, { store })).ask('POST', '/drift/scan')
+    rmSync(folder, { recursive: true })
+    execFileSync('mkfifo', [folder])
+    const { ask } = await serving({}, { root, drift }, { store })
+    const outcomes = async () => {
+      const { settled } = (await ask('POST', '/drift/scan')).body as { settled: { outcome: string; reason?: string }[] }
+      return settled.map(({ outcome, reason }) => reason ?? outcome)
+    }
+    for (let scans = 0; scans < 2; scans++) expect(await outcomes()).toEqual(['in_the_way'])
+    rmSync(folder)
+    expect(await outcomes()).toEqual(['restored'])
   })
 
   it('refuses what it does not understand, and says so where no folder is held', async () => {
