@@ -83,7 +83,10 @@ export interface Call extends Asker {
   /** The attempt that carries this action out, when another action led to it; `depth` counts how many did. */
   readonly parent_execution_id?: string
   readonly depth: number
-  /** What an earlier attempt at this action handed to `checkpoint`: go on from there, and repeat nothing that came before. */
+  /**
+   * What an earlier attempt at this action handed to `checkpoint`, with `[redacted]` where a secret was: go on from there, and repeat nothing that came
+   * before. What may hold secrets is better taken from the params again.
+   */
   readonly resume?: Json
   /**
    * Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. `spent` is all that this attempt has
