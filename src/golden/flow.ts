@@ -68,11 +68,13 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     if (!source) throw invalid(shown(file), 'readable', 'is missing')
     return source
   }
-  const stray = (await namesIn(folder)).find((file) => !isPart(file))
+  const stray = (await namesIn(folder, `${area}/${name}`)).find((file) => !isPart(file))
   if (stray !== undefined)
     throw invalid(shown(stray), 'enum', `is nothing that a flow has: ${PARTS.join(', ')}, and notes as .md`)
   const head = headIn(await required('flow.yaml'))
-  const unread = (await namesIn(path('input'))).find((file) => !file.endsWith('.json') && !isAside(file))
+  const unread = (await namesIn(path('input'), shown('input'))).find(
+    (file) => !file.endsWith('.json') && !isAside(file),
+  )
   if (unread !== undefined) throw invalid(shown(`input/${unread}`), 'enum', 'is no .json, and would go in nowhere')
   const input = await readJsonFolder(path('input'), shown('input'))
   const { acts, answers, unused } = scriptIn(await required('script.yaml'), input, head.needs)
@@ -82,9 +84,9 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
       'unused',
       'goes in nowhere: no act names it, and a load of all takes kinds',
     )
-  const tree = await readTree(path('files'))
+  const tree = await readTree(path('files'), shown('files'))
   const expected = await readJsonFolder(path('expected'), shown('expected'))
-  const odd = (await namesIn(path('expected'))).find((file) => !isExpectable(file))
+  const odd = (await namesIn(path('expected'), shown('expected'))).find((file) => !isExpectable(file))
   if (odd !== undefined)
     throw invalid(
       shown(`expected/${odd}`),
@@ -102,7 +104,7 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     answers,
     script: acts,
     ...(tree && { files: tree }),
-    ...(expectedEvents && { expectedEvents: expectedEvents as readonly JsonObject[] }),
+    ...(expectedEvents && { expectedEvents }),
     invariants: invariants ? invariantsIn(invariants) : [],
   }
 }

@@ -224,6 +224,35 @@ describe('a flow is refused before anything runs, with file and line, when', () 
         'invariants.yaml': '- { id: b, scope: tool_event, path: tool_id, rule: exists }\n',
       },
     ],
+    'an input says two things by one name, of which JSON keeps the last': [
+      'input/context.json',
+      'status stands twice',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'input/context.json': '{ "status": "draft", "status": "active" }' },
+    ],
+    'an event that is expected is none': [
+      'expected/events.ndjson:2',
+      'must be an object',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/events.ndjson': '{ "event_type": "a" }\nnull\n' },
+    ],
+    'an event that is expected says two things by one name': [
+      'expected/events.ndjson:1',
+      'event_type stands twice',
+      {
+        'flow.yaml': HEAD,
+        'script.yaml': SCRIPT,
+        'expected/events.ndjson': '{ "event_type": "a", "event_type": "b" }',
+      },
+    ],
+    'a file lies where its inputs belong': [
+      'input',
+      'cannot be read (ENOTDIR)',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, input: '' },
+    ],
+    'a file lies where its files belong': [
+      'files',
+      'cannot be read (ENOTDIR)',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, files: '' },
+    ],
     'an invariant has an unknown scope': [
       'invariants.yaml:1',
       'scope',
