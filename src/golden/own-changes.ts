@@ -1,4 +1,4 @@
-import type { JsonObject } from '../protocol/json.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Change, Kind } from '../psg/change.ts'
 import { type DocumentKind, takeApart } from '../psg/document.ts'
 import type { FlowChange } from './driver.ts'
@@ -16,7 +16,7 @@ export function changesOf(change: FlowChange): readonly Change[] {
     {
       kind: 'node_add',
       node: kind as Kind,
-      id: idIn(document as JsonObject, kind) ?? `${owner}/${LAST}`,
+      id: idIn(document, kind) ?? `${owner}/${LAST}`,
       owner,
       at: LAST,
       data: document,
@@ -33,7 +33,9 @@ const LAST = 99 // behind every part that a flow has
 const updated = (kind: string, id: string, set: JsonObject): Change =>
   ({ kind: 'node_update', node: kind as Kind, id, set }) as Change
 
-function idIn(document: JsonObject, kind: string): string | undefined {
-  const id = document[`${kind}_id`] ?? document[`${kind.replace('_end', '')}_id`]
+/** A flow may give anything for a document, to see it refused. */
+function idIn(document: Json, kind: string): string | undefined {
+  const fields = Object(document)
+  const id = fields[`${kind}_id`] ?? fields[`${kind.replace('_end', '')}_id`]
   return typeof id === 'string' ? id : undefined
 }

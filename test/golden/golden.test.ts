@@ -190,6 +190,13 @@ describe('golden flows', () => {
     }
   })
 
+  it('see a part refused that is nothing', async () => {
+    const [flow] = some('conformance/basic')
+    const add = { kind: 'segment', owner: 'a trace', document: null }
+    const script = [...flow!.script, { verb: 'add', given: add, refused: ['schema'], at: 'script.yaml:9' }]
+    expect(await failing([{ ...flow!, script }], own)).toEqual([])
+  })
+
   it('write into no folder that they do not have', async () => {
     const [flow] = some('drift/ask-approved').map(({ files: _, ...bare }): GoldenFlow => bare)
     const script = [{ verb: 'disk', given: { 'a.md': 'text' }, at: 'script.yaml:2' }]
