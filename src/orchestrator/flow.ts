@@ -24,7 +24,8 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   readonly ael?: ActionExecutionLayer | ActionLayer | ((hands: Hands) => ActionLayer)
   /**
    * Told every event that is committed while the flow runs, once by several calls at once: one of them feeds a bus outside of the process, as its
-   * traits say it is, and of those that are given the same other object whoever comes first.
+   * traits say it is, and of those that are given the same other object whoever comes first. Calls at once on one store give the same bus outside, in
+   * the same place of the list: it is known by that place alone, and another one there would be told nothing while the first is.
    */
   readonly bus?: Transport | readonly Transport[]
   /** Cancels the run; while another call with the same runId has it in hand, only the waiting for that. */
