@@ -27,7 +27,7 @@ export async function ingest(
 ): Promise<void> {
   refuseUnlessFit('options', given, { source: text })
   refuseUnlessFit('integration', { kind }, { kind: needed(oneOf(...INTEGRATION_KINDS)) })
-  const payload = plain(validate(kind, event), '', kind) as JsonObject // whoever gave it may change it
+  const payload = validate(kind, plain(event, '', kind) as JsonObject) // a copy: whoever gave it may change it, also while it is looked at
   const { source } = given
   const event_type = EVENT_TYPES[kind]
   const told = { event_type, event_family: 'external_integration', ...(source !== undefined && { source }), payload }

@@ -302,12 +302,20 @@ it.each(['context', 'push', ''])('takes in no event of a kind called %j, whateve
   })
 })
 
-it('tells an event from outside as it was when it was given', async () => {
+it.each(['given', 'first looked at'])('tells an event from outside as it was when it was %s', async (when) => {
   const runtime = await desk()
   const { context_id } = await runtime.submit(chainOf(1, { approval: {} }))
-  const event = { ...push }
+  let isPush = true
+  const event = {
+    ...push,
+    get event_kind() {
+      const kind = isPush ? 'push' : 'nothing that git does'
+      if (when === 'first looked at') isPush = false
+      return kind
+    },
+  }
   const taken = runtime.ingest(context_id, 'git-event', event)
-  event.event_kind = 'nothing that git does'
+  isPush = false
   await taken
   const told: unknown[] = []
   for await (const entry of runtime.project.store.read(context_id))
