@@ -193,7 +193,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       const somePlaces = async () => {
         open()
         const last = await lastPlace()
-        if (at > last) throw aheadOfStore(from.after!)
+        if (at > last) throw aheadOfStore(sequencePosition(at))
         const entries: Entry[] = []
         for (const end = Math.min(last, at + PAGE); at < end; at++) {
           const entry = await entryAt(at + 1)

@@ -56,6 +56,21 @@ it('lifted: lets the lease of a dead process last no longer than its time where 
   expect(await store.acquire('g', thisHolder('near'), 10_000)).toMatchObject({ token: 2 })
 })
 
+it('lifted: names the place to which somebody had come who followed from the beginning when its bare store was set back', async () => {
+  const map = new Map<string, Json>()
+  const store = await liftedBackend(map)
+  for (let i = 0; i < 2; i++) await store.commit(append('g', i))
+  const before = [...map]
+  await store.commit(append('g', 2))
+  const positions = (await collect(store.feed())).map(({ position }) => position)
+  const feed = store.feed({ follow: true })[Symbol.asyncIterator]()
+  for (const _ of positions) await feed.next()
+  map.clear()
+  for (const [cell, value] of before) map.set(cell, value)
+  await expect(feed.next()).rejects.toMatchObject({ problems: [{ path: 'after', found: positions.at(-1) }] })
+  await store.close()
+})
+
 type Effect = 'before' | 'after'
 /** A bare store that fails at one call, before or after it had its effect, and from then on always or never again. */
 function failing(map: Map<string, Json>, at: number, effect: Effect, forGood: boolean) {
