@@ -47,6 +47,8 @@ export type SessionSeat = Seat & {
 /** A session as the owner of its run holds it in memory. Everything in it can be made again from the graph. */
 export interface LiveSession {
   readonly options: Session
+  /** By participant: a broadcast asks for thousands of them in one tick. */
+  readonly seats: ReadonlyMap<string, SessionSeat>
   readonly open: Turn[]
   readonly ended: Turn[]
   /** Steps that could start and have nobody, in the plan's order. */
@@ -71,6 +73,7 @@ export function liveSession(
 ): LiveSession {
   const session: LiveSession = {
     options,
+    seats: new Map(options.seats.map((seat) => [seat.participant_id, seat])),
     open: [],
     ended: [],
     pool: [],
@@ -120,8 +123,7 @@ const board = (session: LiveSession): Board => ({
 /** Whose turn it is now. */
 export const nextTurns = (session: LiveSession): readonly NextTurn[] => modes[session.options.mode](board(session))
 
-export const seatOf = ({ options }: LiveSession, participant: string): SessionSeat =>
-  options.seats.find((seat) => seat.participant_id === participant)!
+export const seatOf = ({ seats }: LiveSession, participant: string): SessionSeat => seats.get(participant)!
 
 /** What ends a session that nobody has ended. */
 export function sessionCloses(graph: ProjectGraph, { collab_id }: SessionAsked, status: string): readonly Change[] {

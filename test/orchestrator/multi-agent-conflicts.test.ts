@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ConflictRules, type Contender, contend, settle } from '../../src/orchestrator/conflict.ts'
-import { liveSession } from '../../src/orchestrator/session.ts'
+import { liveSession, seatOf } from '../../src/orchestrator/session.ts'
 
 /** `ann=1`: ann's result is 1; in the order in which they ended. */
 const contenders = (text: string): Contender[] =>
@@ -92,5 +92,22 @@ describe('a session that was left behind', () => {
     )
     expect(writers.get('readme')?.map(({ action_id }) => action_id)).toEqual(['agreed-bob'])
     expect([...answers.keys()]).toEqual(['open'])
+  })
+})
+
+describe('a session of very many', () => {
+  it('finds each of them without looking at the others', () => {
+    let looks = 0
+    const seats = Array.from({ length: 1_000 }, (_, i) => ({
+      get participant_id() {
+        looks++
+        return `p${i}`
+      },
+    }))
+    const graph = { state: { nodesOf: () => [] } }
+    const session = liveSession(graph as never, 'plan', { seats } as never, [])
+    const found = seats.map((_, i) => seatOf(session, `p${i}`))
+    expect(looks).toBe(seats.length)
+    expect(found).toEqual(seats)
   })
 })
