@@ -5,6 +5,7 @@ import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal, unbroken } from './io.ts'
 import type { Verb } from './verb.ts'
 import { GROUPS, VERBS } from './verbs.ts'
+import { FACTS } from './version.ts'
 
 export interface World {
   readonly out: Output
@@ -18,10 +19,11 @@ export interface World {
 /** Parses, runs one verb, and says in one line what went wrong. Resolves with the exit code. */
 export async function main(argv: readonly string[], world: World): Promise<number> {
   const { out, err } = world
+  const json = argv.includes('--json') // which commander does not know of before it has read all, nor where it could not
   let [code, complaint]: [number, string] = [EXIT.done, '']
   const program = new Command('mplp')
     .description('The MPLP runtime: runs plans, keeps one graph of what happened, and proves it.')
-    .version(VERSION)
+    .version(json ? JSON.stringify(FACTS) : VERSION)
     .option('--json', 'one JSON text per result, for scripts')
     .option('--store <url>', 'where the graph is kept, instead of what the config says')
     .option('--config <file>', 'the config file, instead of mplp.config.{ts,js,mjs,json}')
@@ -52,7 +54,6 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     if (error instanceof Unread) return EXIT.done
     const said =
       error instanceof CommanderError ? complained(program, argv, complaint) || incomplete(program, argv) : told(error)
-    const json = argv.includes('--json') // which commander does not know of where it could not read the rest
     err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
       ? EXIT.usage

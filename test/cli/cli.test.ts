@@ -1162,6 +1162,12 @@ describe('the rest', { timeout: PATIENT }, () => {
     ])
   })
 
+  it.each([[['--version', '--json']], [['--json', '-V']]])('says so as one JSON text with %j too', async (words) => {
+    const folder = tempFolder()
+    const { out } = await mplp(folder, ['version', '--json'])
+    expect(await mplp(folder, words)).toMatchObject({ code: 0, out, err: '' })
+  })
+
   it.each([
     [['help', 'nope'], "mplp: unknown command 'nope'; mplp --help shows all"],
     [['store', 'elsewhere'], "mplp: unknown command 'elsewhere'; mplp store --help shows all"],

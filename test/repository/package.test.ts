@@ -143,7 +143,7 @@ describe('a project that installed it', () => {
   })
 
   it.each([
-    ['cli/main.js', ['errors', 'io', 'version']],
+    ['cli/main.js', ['errors', 'io', 'version', 'version']], // the number, and the verb that tells it
     ['vsl/vsl.js', ['errors', 'vsl']],
     ['orchestrator/orchestrator.js', ['ael', 'bus', 'errors', 'orchestrator', 'protocol', 'psg', 'version', 'vsl']],
   ])('does not bring with %s what it does not stand on', (entry, rooms) => {
