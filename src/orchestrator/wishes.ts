@@ -1,7 +1,7 @@
 import { type Clock, LONGEST_WAIT_MS } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
 import { NotFound } from '../protocol/errors.ts'
-import { anything, type Fields, needed, refuseUnlessFit, text, within } from '../protocol/fields.ts'
+import { anything, type Fields, needed, refuseUnlessFit, text, uuid, within } from '../protocol/fields.ts'
 import type { JsonGiven } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change, Kind } from '../psg/change.ts'
@@ -141,7 +141,7 @@ const DECISION: Fields = {
   status: anything,
   decided_by_role: needed(text),
   reason: anything,
-  decision_id: anything,
+  decision_id: uuid,
   digest: anything,
 }
 const PROPOSAL: Fields = { requested_by_role: text, reason: anything, expires_ms: within(1, LONGEST_WAIT_MS) }

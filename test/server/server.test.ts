@@ -292,6 +292,8 @@ describe('runs', () => {
     expect(intern).toMatchObject({ status: 409, body: { code: 'rule_violation' } })
     const maybe = await ask('POST', decisions, { status: 'maybe', decided_by_role: 'dba' })
     expect(maybe).toMatchObject({ status: 400, body: { problems: [{ path: 'status', rule: 'enum' }] } })
+    const named = await ask('POST', decisions, { status: 'approved', decided_by_role: 'dba', decision_id: 'mine' })
+    expect(named).toMatchObject({ status: 400, body: { problems: [{ path: 'decision_id', rule: 'pattern' }] } })
     const approved = await ask('POST', decisions, { status: 'approved', decided_by_role: 'dba' })
     expect(approved).toMatchObject({ status: 200, body: { status: 'approved' } })
     expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({
