@@ -12,9 +12,9 @@ import { unknownParams } from './unknown-params.ts'
 
 /**
  * Gives what JSON can say, or a promise of it; anything else fails the action, with the place that is wrong. Who says which arguments it takes is
- * believed, as a tool is; `input` looks.
+ * believed, as a tool is; `input` looks. Without `args` it is given nothing, so that a default holds.
  */
-type Run = { run(args: JsonGiven, call: FunctionCall): unknown }['run']
+type Run = { run(args: JsonGiven | undefined, call: FunctionCall): unknown }['run']
 
 export interface FunctionCall extends Call {
   readonly action_id: string
@@ -69,14 +69,14 @@ export function functionAdapter(
         ])
       const spec = found(params)
       if (spec === undefined) throw new NotFound('function', params.name)
-      const wrong = spec.input?.problems(params.args ?? null) ?? []
+      const wrong = spec.input?.problems(params.args) ?? []
       return wrong instanceof Promise ? wrong.then(refuseArgs) : refuseArgs(wrong)
     },
 
     async execute(action, call) {
       const spec = found(action.params)
       if (spec === undefined) throw new NotFound('function', String(action.params.name))
-      const output = (await spec.run(action.params.args ?? null, callFor(action, call))) as Json | undefined // the layer looks whether it is
+      const output = (await spec.run(action.params.args, callFor(action, call))) as Json | undefined // the layer looks whether it is
       if (spec.output) await checkOutput(spec.output, output, String(action.params.name))
       return output === undefined ? {} : { output }
     },

@@ -119,7 +119,8 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   const validate = compile(json, path)
   const isQuick = text.length <= QUICK_CHARACTERS && !SLOW_WORDS.test(text)
   const made: CompiledSchema = {
-    problems(value) {
+    problems(value = null) {
+      // JSON has no word for nothing
       const fits = isQuick && isSmall(value) ? validate(value) : inTime(() => validate(value), path)
       return fits ? [] : named(validate.errors ?? [], value)
     },

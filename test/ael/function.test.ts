@@ -78,6 +78,25 @@ describe('functionAdapter', () => {
     expect(() => functionAdapter({ broken: 7 as never })).toThrow(/broken must be a function/)
   })
 
+  it('gives a function without arguments nothing, so that its default holds, and null where that is what it is given', async () => {
+    const greet = (name: string | null = 'you') => `hello ${name}`
+    const greetings = {
+      greet,
+      loose: { run: greet, input: z.string().optional() },
+      strict: { run: greet, input: { type: ['string', 'null'] } },
+    }
+    const layer = actionLayer({ adapters: [functionAdapter(greetings)] })
+    const said = async (name: string, args?: Json) =>
+      (
+        await layer.execute(
+          newAction({ action_type: 'function', params: { name, ...(args !== undefined && { args }) } }),
+        )
+      ).output
+    for (const name of Object.keys(greetings)) expect(await said(name), name).toBe('hello you')
+    expect(await said('greet', null)).toBe('hello null')
+    await expect(said('loose', null)).rejects.toThrow(InvalidInput)
+  })
+
   it('refuses a readOnly that is neither true nor false, by path', () => {
     const spec = { run: () => null, readOnly: 'no' as never }
     expect(() => functionAdapter({ f: spec })).toThrow(/f\.readOnly must be true or false/)
