@@ -19,7 +19,9 @@ import type { Context, Step } from '../protocol/types.ts'
 import { plain } from '../psg/plain.ts'
 import type { BindingSpec, Bindings } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
-import { REFERENCE, type Reference } from './references.ts'
+import type { RunOptions } from './live.ts'
+import { REFERENCE, type Reference, THIS_STEP } from './references.ts'
+import type { SessionAsked } from './session.ts'
 import type { Flow } from './submit.ts'
 import { BINDING, bindingProblems, FLOW, isInShort } from './submit-check.ts'
 
@@ -69,15 +71,16 @@ export function flowOf<Name extends string>(
   refuseUnlessFit('flowOf', { clock }, { clock: having('a clock', 'uuid') })
   const given = plain(named, '', 'flow') as unknown as NamedFlow
   refuseUnlessFit('flow', given, NAMED)
-  const { title, objective = title, context = {}, steps: byName, bindings, ...rest } = given
+  const { title, objective = title, context = {}, steps: byName, bindings, options, ...rest } = given
   const idOf = idsFor(given.chosen?.run, clock)
   const ids = new Map(Object.keys(byName).map((name) => [name, idOf(`step ${name}`)]))
-  const { steps, bound } = resolved(byName, bindings as Pick<Bindings, 'roles'> | undefined, ids)
+  const { session, ...how } = options ?? {}
+  const { steps, bound, seated } = resolved(byName, bindings as Pick<Bindings, 'roles'> | undefined, session, ids)
   const whole = typeof context === 'string' ? context : newContext(context, title, idOf('context'))
   const context_id = typeof whole === 'string' ? whole : whole.context_id
   const plan = { meta: META, plan_id: idOf('plan'), context_id, title, objective, status: 'draft', steps } as const
   return {
-    flow: { context: whole, plan, bindings: bound, ...rest },
+    flow: { context: whole, plan, bindings: bound, ...rest, ...(options && { options: { ...how, ...seated } }) },
     ids: Object.fromEntries(ids) as FlowWithIds<Name>['ids'],
   }
 }
@@ -123,8 +126,9 @@ const newContext = (said: Partial<Context>, title: string, context_id: string): 
 function resolved(
   byName: NamedFlow['steps'],
   { roles = {} }: Pick<Bindings, 'roles'> = {},
+  session: SessionAsked | undefined,
   ids: ReadonlyMap<string, string>,
-): { readonly steps: readonly Step[]; readonly bound: Bindings } {
+): { readonly steps: readonly Step[]; readonly bound: Bindings; readonly seated: Pick<RunOptions, 'session'> } {
   const problems: Problem[] = []
   const idOf = finder(ids, problems)
   const bind = (spec: BindingSpec, path: string): Bound => {
@@ -156,10 +160,29 @@ function resolved(
       ...(first.size > 0 && { dependencies: [...first] }),
     })
   }
+  const seated = session && { session: sessionById(session, idOf, problems) }
   const wrong = problems.length > 0 ? problems : circles(steps, [...ids.keys()])
   if (wrong.length > 0) throw new InvalidInput('flow', wrong)
   const bound = Object.fromEntries([...ofRoles].map(([role, { spec }]) => [role, spec]))
-  return { steps, bound: { ...(ofRoles.size > 0 && { roles: bound }), steps: ofSteps } }
+  return { steps, bound: { ...(ofRoles.size > 0 && { roles: bound }), steps: ofSteps }, seated: { ...seated } }
+}
+
+/** The rest of it is looked at when the session is opened, and so is what has not the shape that it should have. */
+function sessionById(session: SessionAsked, idOf: IdOf, problems: Problem[]): SessionAsked {
+  const path = 'options.session'
+  const idIn: IdOf = (name, at) => (name === THIS_STEP ? name : idOf(name, at))
+  const word = (name: 'brief' | 'review') =>
+    isObject(session[name]?.params) && { [name]: byId(session[name], `${path}.${name}`, idIn, problems).spec }
+  const words = { ...word('brief'), ...word('review') }
+  const { conflicts } = session
+  const writes = Object.entries(isObject(conflicts?.writes) ? conflicts.writes : {}).map(
+    ([step, written]) => [idOf(step, `${path}.conflicts.writes.${step}`), written] as const,
+  )
+  return {
+    ...session,
+    ...words,
+    ...(writes.length > 0 && { conflicts: { ...conflicts, writes: Object.fromEntries(writes) } }),
+  }
 }
 
 /** The id of the step that is named at a path. */

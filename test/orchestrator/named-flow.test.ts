@@ -177,6 +177,48 @@ describe('a flow in short', () => {
     expect(flow.plan.steps[1]).toMatchObject({ dependencies: [ids.shop] })
   })
 
+  it('names its steps in its session too, where step is the one whose turn it is', () => {
+    const review = {
+      ...call('look', { at: { $from: 'step' }, beside: { $from: 'read' } }),
+      inverse: 'irreversible' as const,
+    }
+    const session = {
+      collab_id: manualClock().uuid(),
+      brief: call('tell', { $from: 'read' }),
+      review,
+      conflicts: { strategies: ['voting' as const], writes: { write: ['report'] } },
+    }
+    const steps = { read: call('read'), write: call('write', { $from: 'read' }) }
+    const { flow, ids } = flowOf({ title: 'Report', steps, options: { profile: 'map', session } })
+    expect(flow.options).toEqual({
+      profile: 'map',
+      session: {
+        ...session,
+        brief: call('tell', { $from: ids.read }),
+        review: { ...review, ...call('look', { at: { $from: 'step' }, beside: { $from: ids.read } }) },
+        conflicts: { strategies: ['voting'], writes: { [ids.write]: ['report'] } },
+      },
+    })
+    const misspelt = {
+      ...session,
+      brief: call('tell', { $from: 'raed' }),
+      conflicts: { writes: { wirte: ['report'] } },
+    }
+    const problems = [
+      { path: 'options.session.brief.params.args.$from', rule: 'reference.resolves' },
+      { path: 'options.session.conflicts.writes.wirte', rule: 'reference.resolves' },
+    ].map((problem) => expect.objectContaining(problem))
+    expect(() => flowOf<string>({ title: 'Report', steps, options: { profile: 'map', session: misspelt } })).toThrow(
+      expect.objectContaining({ problems }),
+    )
+  })
+
+  it('leaves to its opening what of its session is nothing of the kind', () => {
+    const session = { collab_id: manualClock().uuid(), brief: 7, review: { params: 7 }, conflicts: { writes: 7 } }
+    const { flow } = flowIn({ title: 'Tea', steps: { boil: call('boil') }, options: { profile: 'map', session } })
+    expect(flow).toMatchObject({ options: { profile: 'map', session } })
+  })
+
   it('may call its steps whatever it likes', () => {
     const names = ['__proto__', 'constructor', '1', 'a b', 'ä']
     const { flow, ids } = flowOf({ title: 'Names', steps: Object.fromEntries(names.map((name) => [name, call('a')])) })
