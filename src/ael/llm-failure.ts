@@ -13,6 +13,8 @@ export function llmFailure(error: unknown, model: string, signal: AbortSignal, n
   const answer = answerIn(error)
   if (answer !== undefined) return answerFailure(answer, model, now)
   if (isObject(error) && !(error instanceof Error)) return streamFailure(error, model)
+  if (error instanceof RangeError && error.message.includes('call stack'))
+    return passingFailure(`what ${model} answered is nested too deeply to be read`, { cause: error })
   const text = `${model}: ${messageOf(error)}`
   return isPassing(error) ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
 }

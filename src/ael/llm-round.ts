@@ -8,6 +8,7 @@ import type {
   ToolSet,
 } from 'ai'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { MOST_LEVELS, tooDeepIn } from '../protocol/levels.ts'
 import { eitherOf } from '../protocol/on-abort.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
@@ -172,7 +173,7 @@ interface LibraryToolCall {
 function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
   const { text, reasoningText = '', toolCalls, finishReason, rawFinishReason, usage, response, warnings = [] } = result
   // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
-  const said = JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))
+  const said = JSON.stringify(response.messages.filter(({ role }) => role === 'assistant').map(flattened))
   const isEmpty = text === '' && reasoningText === '' && toolCalls.length === 0
   return {
     text,
@@ -187,6 +188,21 @@ function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
 }
 
 function callOf({ toolCallId, toolName, input, invalid, error }: LibraryToolCall): RoundAnswer['toolCalls'][number] {
+  if (isTooDeep(input)) return { id: toolCallId, name: toolName, args: {}, error: TOO_DEEP }
   const call = { id: toolCallId, name: toolName, args: (input ?? {}) as Json }
   return invalid ? { ...call, error: error instanceof Error ? error.message : 'the call cannot be read' } : call
 }
+
+/** So deep that the conversation, with it inside, could not be kept. */
+const isTooDeep = (input: unknown): boolean => tooDeepIn({ messages: [{ content: [{ input }] }] }) !== undefined
+const TOO_DEEP = `the arguments are nested too deeply, more than about ${MOST_LEVELS} levels; make them flatter`
+
+const flattened = (message: ModelMessage): object =>
+  Array.isArray(message.content)
+    ? {
+        ...message,
+        content: message.content.map((part) =>
+          'input' in part && isTooDeep(part.input) ? { ...part, input: {} } : part,
+        ),
+      }
+    : message

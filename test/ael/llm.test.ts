@@ -675,6 +675,31 @@ describe('llmAdapter', () => {
       )
     })
 
+    const nested = (levels: number): Json => {
+      let deep: Json = {}
+      for (let i = 0; i < levels; i++) deep = { deep }
+      return deep
+    }
+
+    it.each([false, true])('tells the model that its arguments are nested too deeply (stream: %s)', async (stream) => {
+      const done: string[] = []
+      const [first, second] = [{ path: 'a', deep: nested(1_100) }, { path: 'b' }]
+      server.behave(calls(['fs__write', first], ['fs__write', second]), { say: 'flatter then' })
+      const { output } = await layerOver('openai', [write(done)]).attempt(ask({ tools: ['fs.write'], stream }))
+      expect(output).toMatchObject({
+        text: 'flatter then',
+        tool_calls: [{ status: 'failed' }, { status: 'completed' }],
+      })
+      expect(results(server.requests[1])[0]).toMatch(/nested too deeply.*make them flatter$/)
+      expect(done).toEqual(['write b'])
+    })
+
+    it('may ask again where an answer is nested so deeply that nobody can read it', async () => {
+      server.behave(calls(['fs__write', { path: 'a', deep: nested(2_500) }]))
+      const failed = layerOver('openai', [write([])]).attempt(ask({ tools: ['fs.write'] }))
+      await expect(failed).rejects.toMatchObject({ retryable: true, message: /is nested too deeply to be read$/ })
+    })
+
     it('waits for the answer of a person without its time running on', async () => {
       const clock = manualClock()
       const { promise: asked, resolve: wasAsked } = promised<void>()
