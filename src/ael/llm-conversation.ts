@@ -51,6 +51,8 @@ type Pending = {
   readonly result?: JsonObject
   /** Where the call itself stood when it paused. */
   readonly resume?: Json
+  /** One before it paused, and it had not begun. */
+  readonly put_off?: true
 }
 
 /** Asks the model, carries out the tools it chooses, tells it what came of them, until it answers or the rounds are used up. */
@@ -177,7 +179,17 @@ async function carriedOut(talk: Conversation, before: State, keep: Keep): Promis
   if (sideBySide) {
     const ended = await Promise.allSettled(open.map((pending) => carriedOutOne(talk, state.rounds, pending, record)))
     for (const end of ended) if (end.status === 'rejected') throw end.reason
-  } else for (const pending of open) await carriedOutOne(talk, state.rounds, pending, record)
+  } else
+    for (const [i, pending] of open.entries())
+      await carriedOutOne(talk, state.rounds, pending, record).catch(async (error) => {
+        const later = new Set(open.slice(i + 1))
+        if (error instanceof ApprovalNeeded && later.size > 0)
+          await keep({
+            ...state,
+            pending: state.pending.map((each) => (later.has(each) ? { ...each, put_off: true } : each)),
+          })
+        throw error
+      })
   return spoken(state, tools)
 }
 
@@ -191,7 +203,7 @@ async function carriedOutOne(
   const tool = tools.get(pending.wire)
   if (tool === undefined) return record({ ...pending, result: told(`there is no tool ${pending.wire}`) })
   if (pending.digest !== undefined && pending.digest !== digestOfJson(pending.args))
-    return record({ ...pending, result: told(`${tool.name} ${CUT_OFF}`) })
+    return record({ ...pending, result: told(`${tool.name} ${pending.put_off ? PUT_OFF : CUT_OFF}`) })
   let result: JsonObject
   try {
     const action = actionFor(talk.action, tool, round, pending)
@@ -239,6 +251,8 @@ const isCovered = (args: Json): boolean => JSON.stringify(args).includes(REDACTE
 
 const IN_VAIN =
   'was not called: a person is asked first, and its arguments hold what looks like a secret, which is not kept until there is an answer; call it without that'
+const PUT_OFF =
+  'was not called: another call waited for a person, and its arguments hold what looks like a secret, which is not kept meanwhile; call it again'
 const CUT_OFF =
   'is not called after an interruption, before which it may have been carried out: its arguments held what looks like a secret, which is not kept'
 

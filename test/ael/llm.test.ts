@@ -675,6 +675,23 @@ describe('llmAdapter', () => {
       )
     })
 
+    it('tells the model of a call that was put off by another and whose arguments are not kept that it was not made', async () => {
+      const done: string[] = []
+      const approved = new Set<string>()
+      server.behave(calls(['fs__write', { path: 'a' }], ['fs__write', { path: 'b', password: 'first-1234' }]), {
+        say: 'ok',
+      })
+      const over = layerOver('openai', [write(done, { policy: 'ask' })], {
+        gate: ({ digest }) => ({ verdict: approved.has(digest) ? 'approved' : 'pending' }),
+      })
+      const action = ask({ tools: ['fs.write'] })
+      const pause = await over.attempt(action).catch((caught) => caught)
+      approved.add(pause.question.digest)
+      await over.attempt(action, { attempt: 2, resume: pause.resume })
+      expect(done).toEqual(['write a'])
+      expect(results(server.requests[1])[1]).toMatch(/^fs\.write was not called: .*call it again$/)
+    })
+
     const nested = (levels: number): Json => {
       let deep: Json = {}
       for (let i = 0; i < levels; i++) deep = { deep }
