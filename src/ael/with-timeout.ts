@@ -37,6 +37,7 @@ function bounded(
     let isOver = false
     let came: (() => void) | undefined
     let open: Set<Promise<unknown>> | undefined
+    let keeping: Set<Promise<unknown>> | undefined
 
     const stop = (why: ActionError) => {
       if (verdict !== undefined) return
@@ -45,12 +46,15 @@ function bounded(
       deadline.stop()
       grace = timer(clock, graceMs, () => end(came ?? (() => reject(why))))
     }
-    /** What it has led to and not waited for is told to stop as well, and has as long for that: what is done after its end is on no record. */
+    /**
+     * What it has led to and not waited for is told to stop as well, and has as long for that: what is done after its end is on no record. A checkpoint
+     * has its time: what it sets apart after the end nobody would settle.
+     */
     const ends = (settle: () => void) => {
       came = settle
-      if (!open?.size) return end(settle)
-      stop(hasEnded(action.action_type))
-      void Promise.allSettled(open).then(() => end(settle))
+      if (!open?.size && !keeping?.size) return end(settle)
+      if (open?.size) stop(hasEnded(action.action_type))
+      void Promise.allSettled([...(open ?? []), ...(keeping ?? [])]).then(() => end(settle))
     }
     const end = (settle: () => void) => {
       isOver = true
@@ -81,7 +85,20 @@ function bounded(
       onDelta: (delta, from) => {
         if (isHeard()) call.onDelta(delta, from)
       },
-      checkpoint: (state, spent) => (isHeard() ? call.checkpoint(state, spent) : undefined),
+      checkpoint(state, spent) {
+        if (!isHeard()) return undefined
+        const kept = call.checkpoint(state, spent)
+        if (!kept) return undefined
+        keeping ??= new Set()
+        keeping.add(kept)
+        const over = () => void keeping!.delete(kept)
+        // Heard here, since the work need not wait for it: a refusal ends the attempt, and not the process.
+        kept.then(over, (error) => {
+          over()
+          if (came === undefined) stop(toActionError(error))
+        })
+        return kept
+      },
       untimed: (wait) => call.untimed(deadline.without(wait)),
       leads(begin) {
         const led = came || isOver ? Promise.reject<never>(hasEnded(action.action_type)) : begin()

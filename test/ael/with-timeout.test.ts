@@ -114,6 +114,39 @@ describe('withTimeout', () => {
     expect(said).toEqual(['in time', 'in time'])
   })
 
+  it('ends work whose checkpoint is refused, also where it does not wait for it', async () => {
+    const refusal = finalFailure('nothing left to spend')
+    const adapter = timed((call) => {
+      void call.checkpoint('here', { tokens: 9 })
+      return untilAborted(call)
+    })
+    const ended = adapter.execute(work(), callOf({ checkpoint: () => Promise.reject(refusal) }))
+    await expect(ended).rejects.toBe(refusal)
+    expect(clock.sleeping).toBe(0)
+  })
+
+  it('has not ended before a checkpoint has that nobody waited for, and is what it came to if that is refused then', async () => {
+    let refuse: (why: Error) => void = () => undefined
+    const adapter = timed(async (call) => {
+      void call.checkpoint('here', { tokens: 9 })
+      return { output: 'done' }
+    })
+    let outcome: Outcome | undefined
+    const checkpoint = () =>
+      new Promise<void>((_, reject) => {
+        refuse = reject
+      })
+    const ended = adapter.execute(work(), callOf({ checkpoint })).then((came) => {
+      outcome = came
+    })
+    await turn()
+    expect(outcome).toBeUndefined()
+    refuse(finalFailure('nothing left to spend'))
+    await ended
+    expect(outcome).toEqual({ output: 'done' })
+    expect(clock.sleeping).toBe(0)
+  })
+
   it('calls a success too late a timeout, even within the moment, and says what it cost', async () => {
     const outcome = { output: 1, token_usage: { prompt: 1, completion: 2, total: 3 }, cost: 4 }
     const late = timed(
