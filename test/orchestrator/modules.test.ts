@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { protocolHandlers } from '../../src/orchestrator/modules/handlers.ts'
 import type { Module, Proposed } from '../../src/orchestrator/modules/module.ts'
 import { protocolModules } from '../../src/orchestrator/modules/modules.ts'
@@ -9,6 +9,7 @@ import type { Json } from '../../src/protocol/json.ts'
 import type { ModuleName, Plan } from '../../src/protocol/types.ts'
 import { isValid } from '../../src/protocol/validate.ts'
 import { eventsIn } from '../../src/psg/told.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call } from '../support/agents.ts'
 import { chainOf, runtimeOf } from '../support/flows.ts'
@@ -344,6 +345,37 @@ describe('what modules tell of sessions and of the core', () => {
   }
   const opened = async (ask: Ask, context_id: string, more: object = {}) =>
     (await ask('collab', { intent: 'create', context_id, ...session, ...more })).collab_id as string
+
+  it('is what then moved, also where another process was faster: one start, and an end from where the session stood', async () => {
+    const store = memoryBackend()
+    let meanwhile: (() => Promise<unknown>) | undefined
+    const commit: Backend['commit'] = async (write) => {
+      const before = meanwhile
+      meanwhile = undefined
+      await before?.()
+      return store.commit(write)
+    }
+    const [runtime, other] = [await runtimeOf({}, { store: { ...store, commit } }), await runtimeOf({}, { store })]
+    onTestFinished(async () => void (await Promise.all([runtime.close(), other.close()])))
+    const root = { domain: 'shop', environment: 'ci' }
+    const context = (await runtime.call('context', { intent: 'create', title: 'A shop', root })) as unknown as Found
+    const context_id = context.context_id as string
+    const ask = (name: string, input: object) => runtime.call(name, input) as unknown as Promise<Found>
+    const [one, two] = [await opened(ask, context_id), await opened(ask, context_id)]
+    const against = async (collab_id: string, intent: string, ...others: readonly string[]) => {
+      meanwhile = async () => {
+        for (const its of others) await other.call('collab', { intent: its, collab_id })
+      }
+      await runtime.call('collab', { intent, collab_id })
+    }
+    await against(one, 'start', 'start', 'suspend')
+    await against(two, 'cancel', 'start')
+    expect(await stagesIn(runtime, context_id)).toEqual([
+      ['session_started', 'running', 'collab', one, 'draft', 'active'],
+      ['session_started', 'running', 'collab', two, 'draft', 'active'],
+      ['session_cancelled', 'failed', 'collab', two, 'active', 'cancelled'],
+    ])
+  })
 
   it('is one start and one end of a session, whichever intent led to them, each with what moved', () =>
     asking(async (ask, context_id, runtime) => {

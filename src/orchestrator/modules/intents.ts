@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../protocol/json.ts'
+import type { Json, JsonObject } from '../../protocol/json.ts'
 import { META } from '../../protocol/meta.ts'
 import type { StageStatus } from '../../protocol/types.ts'
 import { validate } from '../../protocol/validate.ts'
@@ -6,9 +6,19 @@ import type { Change, EventDraft, Kind } from '../../psg/change.ts'
 import { type DocumentKind, takeApart } from '../../psg/document.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
 import { KINDS } from '../../psg/kinds.ts'
+import { sameJson } from '../../psg/plain.ts'
 import { stage } from '../../psg/told.ts'
 import { children } from '../../psg/view.ts'
-import { type Ground, graphOf, type Intent, type Maker, onlyFields, type Proposed, textOf } from './module.ts'
+import {
+  type Ground,
+  graphOf,
+  type Intent,
+  type Maker,
+  Overtaken,
+  onlyFields,
+  type Proposed,
+  textOf,
+} from './module.ts'
 
 /** Completes what is given of an object: versions, an id, and what the kind begins with. Throws InvalidInput for what does not fit then. */
 export const making =
@@ -105,8 +115,13 @@ export const changing = (
   altering(kind, fields, (id, { [KINDS[kind].idField!]: _, ...input }, graph, ground) => {
     const decided = () => decide(input, graph.get(kind, id)!.data as JsonObject, ground)
     const { reason, tell } = decided()
-    const changes = () => [{ kind: 'node_update', node: kind, id, set: decided().set } as Change]
-    return { changes, reason: `${kind} ${id} ${reason}`, ...(tell && { events: tell(id) }) }
+    const events = tell?.(id)
+    const changes = () => {
+      const now = decided()
+      if (!sameJson(now.tell?.(id) as Json | undefined, events as Json | undefined)) throw new Overtaken()
+      return [{ kind: 'node_update', node: kind, id, set: now.set } as Change]
+    }
+    return { changes, reason: `${kind} ${id} ${reason}`, ...(events && { events }) }
   })
 
 /** A change of an object and what belongs to it, told by the object's id and these fields. */

@@ -51,12 +51,22 @@ export async function callModule(
     throw refused([
       { path: 'intent', rule: 'enum', message: `must be one of ${known.join(', ')}`, found: shown(intent) },
     ])
-  const proposed: unknown = await module.intents[intent]!(rest as JsonObject, ground)
-  refuseUnlessFit(`what module ${name} proposes for ${intent}`, proposed, PROPOSED)
-  const { graph, changes, events = [], reason, about } = proposed as Proposed
-  await insist(graph, changes, { actor: name, reason, ...by, module: name, events })
-  return { document: await graph.document(about.kind, about.id), graph: graph.id }
+  for (;;) {
+    const proposed: unknown = await module.intents[intent]!(rest as JsonObject, ground)
+    refuseUnlessFit(`what module ${name} proposes for ${intent}`, proposed, PROPOSED)
+    const { graph, changes, events = [], reason, about } = proposed as Proposed
+    try {
+      await insist(graph, changes, { actor: name, reason, ...by, module: name, events })
+    } catch (error) {
+      if (error instanceof Overtaken) continue
+      throw error
+    }
+    return { document: await graph.document(about.kind, about.id), graph: graph.id }
+  }
 }
+
+/** Thrown by changes that others have overtaken, so that what is to be told of them is no longer true: the intent is asked again. */
+export class Overtaken extends Error {}
 
 const isChanges = (value: unknown): boolean => typeof value === 'function' || Array.isArray(value)
 const isAbout = (value: unknown): boolean =>
