@@ -1,4 +1,4 @@
-import { NotFound } from '../protocol/errors.ts'
+import { Corrupt, NotFound } from '../protocol/errors.ts'
 import { method, refuseUnlessFit, signal, texts } from '../protocol/fields.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
@@ -35,7 +35,19 @@ export async function verifyProject(
   const { contexts, strays } = await eachGraph(store, project, options, async (graph, rows) => {
     for (const finding of await verifyGraph(store, graph, rows)) findings.push(finding) // there may be more than a call takes arguments
   })
+  if (!options.contexts) findings.push(...(await unreadableOwn(store)))
   return { contexts, findings: [...findings, ...without(strays, findings).map(findingOf)] }
+}
+
+/** The first of the callers' own values that cannot be read, which would end a copy of the store too. What they say is theirs. */
+async function unreadableOwn(store: Backend): Promise<readonly Finding[]> {
+  try {
+    for await (const _ of store.scan('', { own: true }));
+    return []
+  } catch (error) {
+    if (!(error instanceof Corrupt)) throw error
+    return [{ rule: 'value.form', node: '-', message: error.message }]
+  }
 }
 
 /** Whose a row should be is told with its graph. */

@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
@@ -402,6 +403,26 @@ describe('store verify', PATIENT, () => {
       values: [{ findings: [{ rule: 'store.damaged' }] }],
     })
   })
+
+  it.each(['', '{"a":'])(
+    'finds a value of a caller of its own wanting that says only %j, and proves the rest',
+    async (left) => {
+      const folder = tempFolder()
+      await mplpHere(folder, ['init'])
+      await mplpHere(folder, ['run', 'flow.json'])
+      const file = join(folder, '.mplp/state.db')
+      const store = await openStore(`sqlite:${file}`)
+      await store.set('mine', { a: 1 })
+      await store.close()
+      expect(await mplpHere(folder, ['store', 'verify'])).toMatchObject({ code: 0 })
+      const db = new Database(file)
+      db.prepare('UPDATE own SET value = ?').run(left)
+      db.close()
+      const { code, values } = await hereJson(folder, ['store', 'verify'])
+      const findings = [{ rule: 'value.form', message: expect.stringContaining('the value of mine') }]
+      expect({ code, values }).toMatchObject({ code: 3, values: [{ findings }] })
+    },
+  )
 
   it('writes nothing into a store that has lost the id of its project, and proves the rest of it', async () => {
     const folder = tempFolder()
