@@ -12,6 +12,10 @@ process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   enough.abort() // whoever read us has enough: `mplp events | head`
 })
 process.stderr.on('error', () => undefined) // there is nobody to complain to: how it ends still counts, `mplp run flow.json 2>&1 | head`
+if (process.argv.includes('--json') && process.listenerCount('warning') > 0) {
+  process.removeAllListeners('warning') // Node's own writes lines that are no JSON
+  process.on('warning', ({ name, message }) => process.stderr.write(`${warning(`${name}: ${message}`, true)}\n`))
+}
 const code = await main(process.argv.slice(2), {
   out: process.stdout,
   err: process.stderr,

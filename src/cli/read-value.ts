@@ -47,8 +47,16 @@ async function imported(path: string): Promise<{ default?: unknown }> {
     return await import(pathToFileURL(path).href)
   } catch (cause) {
     if (cause instanceof MplpError) throw cause
-    throw wrong(path, 'loadable', `cannot be loaded: ${firstLine(cause)}`, cause)
+    throw wrong(path, 'loadable', `cannot be loaded: ${firstLine(cause)}${takenForCommonJs(path, cause)}`, cause)
   }
+}
+
+/** What helps where Node reads a module as CommonJS, as it does in a project that `npm init` has made. */
+function takenForCommonJs(path: string, cause: unknown): string {
+  const isTaken = cause instanceof SyntaxError && /outside a module|token 'export'/.test(cause.message)
+  if (!isTaken) return ''
+  const other = path.endsWith('ts') ? 'npm install --save-dev tsx' : 'end its name in .mjs'
+  return `; Node takes it for CommonJS: ${other}, or write "type": "module" into package.json`
 }
 
 async function made(path: string, make: () => unknown): Promise<unknown> {

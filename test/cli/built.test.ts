@@ -105,6 +105,31 @@ export default defineConfig(given)
   })
 })
 
+describe('a config in JavaScript, on plain Node', { timeout: PATIENT }, () => {
+  it('is told what helps where it is a module in a project of CommonJS', async () => {
+    const folder = it_.project()
+    writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }')
+    writeFileSync(join(folder, 'mplp.config.js'), "export default { vsl: 'memory:' }")
+    const { code, err } = await start(folder, ['config', 'print']).ended
+    expect({ code, err }).toEqual({ code: 64, err: expect.stringMatching(/^mplp: .*end its name in \.mjs.*\n$/m) })
+  })
+
+  it('leaves every line JSON under --json, also when Node warns of what it does', async () => {
+    const folder = it_.project()
+    const warns = "process.emitWarning('it is old', 'DeprecationWarning')"
+    writeFileSync(join(folder, 'mplp.config.mjs'), `${warns}\nexport default { vsl: 7 }`)
+    const { code, err } = await start(folder, ['config', 'print', '--json']).ended
+    const lines = err.trimEnd().split('\n')
+    expect({ code, told: Object.assign({}, ...lines.map((line) => JSON.parse(line))) }).toEqual({
+      code: 64,
+      told: {
+        warning: { message: 'DeprecationWarning: it is old' },
+        error: expect.objectContaining({ code: 'invalid_input' }),
+      },
+    })
+  })
+})
+
 describe('Ctrl-C', { timeout: PATIENT }, () => {
   /** A flow of two steps, of which the first says that it has begun and then waits for a file. */
   function slow(): string {
