@@ -11,7 +11,7 @@ export function checkThere(config: Config, error: unknown): Check {
   return { check: 'store', verdict: 'warning', says: `there is no store ${storeIn(config)} yet`, remedy: MAKES_IT }
 }
 
-export function checkDurability({ durable, processes }: Traits): Check {
+export function checkDurability({ durable, processes }: Traits, url: string): Check {
   const says = `reachable, for ${processes === 'one' ? 'one process at a time' : 'many processes'}`
   return durable
     ? { check: 'store', verdict: 'ok', says: `${says}, and keeps what it has acknowledged` }
@@ -19,9 +19,13 @@ export function checkDurability({ durable, processes }: Traits): Check {
         check: 'store',
         verdict: 'warning',
         says: `${says}, but may lose what it has acknowledged`,
-        remedy:
-          'Redis: appendonly yes, appendfsync always and no-appendfsync-on-rewrite no; memory: choose sqlite or postgres',
+        remedy: keepingIt(url),
       }
+}
+
+function keepingIt(url: string): string {
+  if (url.startsWith('redis')) return 'set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no'
+  return url.startsWith('postgres') ? 'set fsync and synchronous_commit to on' : 'choose sqlite or postgres'
 }
 
 /**

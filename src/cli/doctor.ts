@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
+import { Corrupt, Refused } from '../protocol/errors.ts'
 import { messageOf } from '../protocol/thrown.ts'
 import { openProject } from '../psg/project.ts'
 import { checkBuses } from './doctor-buses.ts'
@@ -10,6 +11,7 @@ import { checkSecrets } from './doctor-secrets.ts'
 import { checkClock, checkDurability, checkLayout, checkThere, checkWriting } from './doctor-store.ts'
 import { EXIT, type Io, unbroken } from './io.ts'
 import { lacksBy } from './lacks-by.ts'
+import { storeIn } from './missing-store.ts'
 import type { VerbCall } from './verb.ts'
 import { warning } from './with-runtime.ts'
 
@@ -35,12 +37,12 @@ export async function run({ io }: VerbCall): Promise<number> {
   return checks.some(({ verdict }) => verdict === 'failed') ? EXIT.failed : EXIT.done
 }
 
-const failed = (check: string, error: unknown, remedy: string): Check => ({
-  check,
-  verdict: 'failed',
-  says: messageOf(error),
-  remedy,
-})
+/** What failed, with the remedy that the error itself knows, or else with this one. */
+function failed(check: string, error: unknown, remedy: string): Check {
+  const says = messageOf(error)
+  if (!(error instanceof Refused || error instanceof Corrupt)) return { check, verdict: 'failed', says, remedy }
+  return { check, verdict: 'failed', says: says.replace(`; ${error.remedy}`, ''), remedy: error.remedy }
+}
 
 async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promise<readonly Check[]> {
   const onWarning = () => undefined // what it would warn of is one of the checks
@@ -55,7 +57,7 @@ async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promis
   try {
     const project = await openProject(store)
     return [
-      checkDurability(store.traits),
+      checkDurability(store.traits, storeIn(config)),
       ...(await checkWriting(store)),
       await checkLayout(store),
       await checkClock(store),

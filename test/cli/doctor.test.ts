@@ -8,7 +8,7 @@ import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
 import { checkSecrets } from '../../src/cli/doctor-secrets.ts'
-import { checkClock, checkWriting } from '../../src/cli/doctor-store.ts'
+import { checkClock, checkDurability, checkWriting } from '../../src/cli/doctor-store.ts'
 import { lacksBy } from '../../src/cli/lacks-by.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Config } from '../../src/config.ts'
@@ -142,6 +142,23 @@ describe('the clock of a store', () => {
 })
 
 describe('the store', () => {
+  it.each([
+    ['memory:', 'choose sqlite or postgres'],
+    ['postgres://localhost/mplp', 'set fsync and synchronous_commit to on'],
+    ['rediss://localhost', 'set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no'],
+  ])('is told what %s lacks to keep what it acknowledges, and nothing of other stores', (url, remedy) => {
+    expect(checkDurability({ ...memoryBackend().traits, durable: false }, url)).toMatchObject({ remedy })
+  })
+
+  it('is told the remedy of what refuses it, where that knows one', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'state.db'), 'no database at all, but long enough to be read as the head of one')
+    const { code, values } = await hereJson<Check[]>(folder, ['doctor', '--store', 'sqlite:./state.db'])
+    expect(code).toBe(1)
+    expect(values[0]!.at(-1)).toMatchObject({ verdict: 'failed', says: expect.not.stringContaining(';') })
+    expect(values[0]!.at(-1)!.remedy).not.toContain('config print')
+  })
+
   const itOnRedis = itOwns(() => privateRedis({ appendonly: false }))
   itOnRedis('is told to keep what it acknowledges, where it is a Redis that does not', async (server) => {
     await (await openStore(server.url, { onWarning: () => undefined })).close()
@@ -151,8 +168,7 @@ describe('the store', () => {
       check: 'store',
       verdict: 'warning',
       says: 'reachable, for many processes, but may lose what it has acknowledged',
-      remedy:
-        'Redis: appendonly yes, appendfsync always and no-appendfsync-on-rewrite no; memory: choose sqlite or postgres',
+      remedy: 'set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no',
     })
     expect(values[0]).toContainEqual({ check: 'migrations', verdict: 'ok', says: 'layout 1, nothing to migrate' })
     expect(values[0]?.find(({ check }) => check === 'clock')).toMatchObject({ verdict: 'ok' })
