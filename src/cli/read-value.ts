@@ -17,6 +17,7 @@ export async function readValue(path: string): Promise<unknown> {
   if (path.endsWith('.json')) return parsedJson(path, text.replace(/^\uFEFF/, '')) // Windows' editors begin with a mark
   if (/\.ya?ml$/.test(path)) return parsedYaml(path, text)
   const { default: value } = await imported(path)
+  if (value === undefined) throw wrong(path, 'loadable', 'exports nothing by default; write export default before it')
   return typeof value === 'function' ? made(path, value as () => unknown) : value
 }
 

@@ -114,6 +114,16 @@ describe('a config in JavaScript, on plain Node', { timeout: PATIENT }, () => {
     expect({ code, err }).toEqual({ code: 64, err: expect.stringMatching(/^mplp: .*end its name in \.mjs.*\n$/m) })
   })
 
+  it('is told what is missing where it exports something, and nothing by default', async () => {
+    const folder = it_.project()
+    writeFileSync(join(folder, 'mplp.config.mjs'), "export const config = { vsl: 'memory:' }")
+    const { code, err } = await start(folder, ['config', 'print']).ended
+    expect({ code, err }).toEqual({
+      code: 64,
+      err: expect.stringMatching(/^mplp: .*write export default before it\n$/),
+    })
+  })
+
   it('leaves every line JSON under --json, also when Node warns of what it does', async () => {
     const folder = it_.project()
     const warns = "process.emitWarning('it is old', 'DeprecationWarning')"
