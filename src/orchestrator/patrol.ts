@@ -55,6 +55,8 @@ export function patrol(options: PatrolOptions): Patrol {
   const keepers = new Map<string, Promise<Keeper | undefined>>()
   /** When a context was found to be somebody else's. */
   const others = new Map<string, number>()
+  /** Plans whose timers came due and woke nobody, since they are paused, and the last of these: until they run, nothing comes of it. */
+  let inVain = new Map<string, string>()
   /** By our clock. What came before the first is not known: all timers are looked at, but not by those who come and go with a few runs. */
   let lastRound = options.mine ? 0 : Number.POSITIVE_INFINITY
   const drain = new AbortController()
@@ -103,7 +105,7 @@ export function patrol(options: PatrolOptions): Patrol {
       else contexts.add(graph)
     }
     left.forgetOthers(found, began)
-    const due = new Map<string, string>()
+    const due = new Map<string, { readonly context: string; readonly last: string }>()
     const wasSetBack = clock.now() < lastRound
     lastRound = clock.now()
     for await (const [key, row] of store.scan('timer/', { passOver })) {
@@ -111,11 +113,15 @@ export function patrol(options: PatrolOptions): Patrol {
       if (at > clock.now() && !wasSetBack) break
       const { graph, group, wait_ms } = row as TimerRow
       if ((!mine || mine.has(group)) && !away.has(group) && isDue({ due: at, wait_ms }, clock.now()))
-        due.set(group, graph)
+        due.set(group, { context: graph, last: key })
     }
+    const before = inVain
+    inVain = new Map()
     // A context that cannot be looked at keeps nobody from the others.
-    await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
-      if (!(await wakeUp(context, plan).catch(onError))) return
+    await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, { context, last }]) => {
+      const woke = !found.has(plan) && before.get(plan) === last ? false : await wakeUp(context, plan).catch(onError)
+      if (woke === false) inVain.set(plan, last)
+      if (!woke) return
       if (keepers.has(context))
         await look(context).catch(onError) // the keeper of its neighbours does not look for it
       else contexts.add(context)
