@@ -8,7 +8,7 @@ import { agreedTo, gateOf, isAnswerable } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
-import { type Project, upToDate } from '../psg/project.ts'
+import { caughtUp, type Project } from '../psg/project.ts'
 
 /** Something that a person must decide. */
 export interface Question {
@@ -56,8 +56,15 @@ async function questionsBehind(project: Project, after: string | undefined, limi
   const places: (readonly [string, Whereabouts])[] = []
   for await (const [key, where] of project.store.scan(INDEX.waiting(''), from))
     places.push([key.slice(INDEX.waiting('').length), where as Whereabouts])
+  const graphs = new Map<string, Promise<ProjectGraph>>() // one context may have them all
+  const graphOf = (where: Whereabouts) => {
+    const graph = graphs.get(where.graph) ?? caughtUp(project, where)
+    graphs.set(where.graph, graph)
+    return graph
+  }
   const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
-    const graph = await upToDate(project, where)
+    const graph = await graphOf(where)
+    await graph.load(where.group)
     const confirm = graph.get('confirm', id)
     return confirm && isAnswerable(graph, confirm) ? [questionOf(graph, confirm)] : [] // answered since, or too late for it
   })

@@ -113,15 +113,14 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         const phase = choiceOf(query, 'phase', PHASES, 'query')
         const status = choiceOf(query, 'status', PLAN_ENDINGS, 'query')
         const from = behind(query)
-        if (phase === 'ended') {
-          const { signal } = goneOf(raw, closing.signal)
-          return endedPage(runtime, { status, after: from.after, limit, signal })
-        }
+        const { signal } = goneOf(raw, closing.signal)
+        if (phase === 'ended') return endedPage(runtime, { status, after: from.after, limit, signal })
         if (status !== undefined)
           throw new InvalidInput('query', [{ path: 'status', rule: 'ended', message: 'goes with phase=ended' }])
         const runs: RunHandle[] = []
         for await (const { group } of openPlans(runtime.store, from)) {
           if (runs.length === limit) break
+          refuseOnceGone(signal)
           const run = await runtime.get(group).catch(unlessNotFound) // a plan that nobody has submitted has none
           if (run && run.phase !== 'ended' && (phase === undefined || run.phase === phase)) runs.push(run)
         }
@@ -218,9 +217,7 @@ interface Wanted {
 
 async function endedPage(runtime: ComposedRuntime, { status, after, limit, signal }: Wanted) {
   const from = after === undefined || isPlace(after) ? after : (await runtime.get(after)).run_id
-  const onLook = () => {
-    if (signal.aborted) throw new Closed('what asked for the runs')
-  }
+  const onLook = () => refuseOnceGone(signal)
   const runs: object[] = []
   let next: string | undefined
   for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
@@ -229,6 +226,11 @@ async function endedPage(runtime: ComposedRuntime, { status, after, limit, signa
     break
   }
   return { runs, next }
+}
+
+/** There may be thousands more to look at, and nobody to tell. */
+function refuseOnceGone(signal: AbortSignal): void {
+  if (signal.aborted) throw new Closed('what asked for the runs')
 }
 
 /** Until the run rests, or nobody waits for that any longer. */
