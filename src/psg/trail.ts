@@ -16,7 +16,7 @@ export class Trail {
   readonly #mostEntries: number
   /** Group, kind and id of each, one behind the other: kept as keys they would be most of what a step leaves in memory. One may come again and again. */
   readonly #places: string[] = []
-  readonly #groups = new Set<string>()
+  readonly #groups = new Map<string, Span>()
   #entries = 0
   #bytes = 0
   #from: number | undefined
@@ -31,9 +31,11 @@ export class Trail {
     return this.#from
   }
 
-  /** The groups whose values trail. */
-  get groups(): ReadonlySet<string> {
-    return this.#groups
+  /** Where the entries are that tell what trails of these groups, if anything does. */
+  spanOf(groups: readonly string[]): Readonly<Span> | undefined {
+    const spans = groups.flatMap((group) => this.#groups.get(group) ?? [])
+    if (spans.length === 0) return undefined
+    return { first: Math.min(...spans.map(({ first }) => first)), last: Math.max(...spans.map(({ last }) => last)) }
   }
 
   /** The keys of what trails. */
@@ -76,7 +78,9 @@ export class Trail {
     for (const told of events) if ('event' in told) this.#bytes += roughBytes(told.event as Json)
     for (const { group, kind, id } of places) {
       this.#places.push(group, kind, id)
-      this.#groups.add(group)
+      const span = this.#groups.get(group)
+      if (span) span.last = revision
+      else this.#groups.set(group, { first: revision, last: revision })
     }
   }
 
@@ -84,6 +88,12 @@ export class Trail {
   weigh(bytes: number): void {
     this.#bytes += bytes
   }
+}
+
+/** Revisions. */
+interface Span {
+  readonly first: number
+  last: number
 }
 
 /** Where a node lies. */

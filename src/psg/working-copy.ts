@@ -267,10 +267,12 @@ export class WorkingCopy {
    * the store was found to be set back: then the values have to be read again.
    */
   async #behindValues(groups: readonly string[]): Promise<Behind | undefined> {
-    const trails = groups.some((group) => this.trail.groups.has(group))
-    const from = trails ? Math.min(this.trail.from!, this.#revision) : this.#revision
+    const span = this.trail.spanOf(groups)
     const isKnown = this.#commit !== undefined
-    const entries = await this.#entriesAfter(isKnown ? Math.min(from, this.#revision - 1) : from)
+    const head = isKnown ? this.#revision - 1 : this.#revision
+    const isApart = span !== undefined && span.last < head // nothing between tells of these groups
+    const entries = isApart ? await this.#entriesAfter(span.first - 1, span.last) : []
+    entries.push(...(await this.#entriesAfter(isApart || !span ? head : Math.min(span.first - 1, head))))
     if (!isKnown && (await this.setBackIfTrimmed())) return undefined
     const known = entries.filter((entry) => entry.revision <= this.#revision)
     if (!isKnown || known.some((entry) => this.#isOurs(entry))) return { known, news: entries.slice(known.length) }
@@ -312,9 +314,9 @@ export class WorkingCopy {
     }
   }
 
-  async #entriesAfter(revision: number): Promise<readonly JournalEntry[]> {
+  async #entriesAfter(revision: number, upTo?: number): Promise<JournalEntry[]> {
     const entries: JournalEntry[] = []
-    for await (const entry of entriesOf(this, revision)) entries.push(entry)
+    for await (const entry of entriesOf(this, revision, upTo)) entries.push(entry)
     return entries
   }
 

@@ -7,6 +7,8 @@ import { parsedEntry } from './stored-json.ts'
 
 /** A page blocks the process while it is read and stays in memory while it is walked: so many rows at most, and only small ones. */
 const PAGE_ROWS = 256
+/** So many at first, of one stream: who asks for a few entries is given no more. */
+const FIRST_ROWS = 16
 /** Texts above this are read one at a time. */
 const SMALL_BYTES = 16 * 1024
 /** By so many characters an entry is known again: every entry of a graph has its id among them, sealed or not. */
@@ -23,7 +25,7 @@ export function journalPages(db: Database) {
        FROM journal JOIN streams ON number = stream WHERE seq >= ?1 ORDER BY seq LIMIT ${PAGE_ROWS + 1}`,
     )
     .raw()
-  const some = db.prepare(`${rows} WHERE name = ? AND revision > ? ORDER BY revision LIMIT ${PAGE_ROWS}`).raw()
+  const some = db.prepare(`${rows} WHERE name = ? AND revision > ? ORDER BY revision LIMIT ?`).raw()
   const body = db.prepare('SELECT body FROM journal WHERE seq = ?').raw()
   const lastSeq = db.prepare('SELECT coalesce(max(seq), 0) FROM journal').raw()
   const streamsAbove = db
@@ -66,8 +68,10 @@ export function journalPages(db: Database) {
     },
     ofStream(stream: string, after: number): () => Entry[] {
       let revision = after
+      let rows = FIRST_ROWS
       return () => {
-        const page = entries(fitting(some.all([stream, revision]) as JournalRow[], bodyOf))
+        const page = entries(fitting(some.all([stream, revision, rows]) as JournalRow[], bodyOf))
+        rows = PAGE_ROWS
         revision = page.at(-1)?.revision ?? revision
         return page
       }

@@ -3,6 +3,7 @@ import { manualClock } from '../../src/protocol/clock.ts'
 import { NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan } from '../../src/psg/moves.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { countingScans } from '../support/counting-scans.ts'
 import { replicated } from '../support/replicated.ts'
 import { add, by, META, remove, set, traceOf, type World, withPlan, world } from './given.ts'
@@ -42,6 +43,29 @@ describe('psg/graph: nodes of some kinds', () => {
     expect(steps).toHaveLength(49)
     expect(byId(steps)).toEqual(byId(loaded))
     expect(byId(await graph.nodesOf(plan.id, ['step']))).toEqual(byId(loaded))
+  })
+
+  it('reads of what trails only the entries from the first to the last that tell of the group', async () => {
+    const { here, plan } = await given(1_024)
+    const last = here.graph.revision
+    for (let n = 0; n < 50; n++) await here.graph.commit([set('context', here.context, { summary: `${n}` })], by)
+    let entries = 0
+    const counting: Backend = {
+      ...here.store,
+      async *read(stream, from) {
+        for await (const entry of here.store.read(stream, from)) {
+          entries++
+          yield entry
+        }
+      },
+    }
+    const graph = await opened(here, counting)
+    for (const ask of [() => graph.nodesOf(plan.id, ['plan']), () => graph.load(plan.id)]) {
+      entries = 0
+      await ask()
+      expect(entries).toBeLessThanOrEqual(last + 1)
+    }
+    expect(byId([...graph.state.nodesOf(plan.id)])).toEqual(byId([...here.graph.state.nodesOf(plan.id)]))
   })
 
   it('takes in what others have written meanwhile', async () => {
