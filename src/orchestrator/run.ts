@@ -29,7 +29,10 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly lacking: Lacking | undefined
   /** What of the run waits for a place of `atOnce` in this process; nothing of a run that another one drives, which alone could say. */
   readonly withoutPlace: readonly Placeless[]
-  /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
+  /**
+   * Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. Throws Unavailable when the store is away as it
+   * is asked: the run is none the worse for it, and may be waited for again.
+   */
   result(signal?: AbortSignal): Promise<RunResult>
   /**
    * Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal, whoever lets its context
