@@ -8,19 +8,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { actionLayer } from '../src/ael/ael.ts'
-import { functionAdapter } from '../src/ael/function.ts'
+import { openSource } from '../src/bus/bus.ts'
 import type { Delivery } from '../src/bus/transport.ts'
-import { websocketTransport } from '../src/bus/websocket.ts'
-import { connectEvents } from '../src/bus/websocket-client.ts'
+import type { WebSocketTransport } from '../src/bus/websocket.ts'
+import { openRuntime } from '../src/compose.ts'
 import { flowOf } from '../src/orchestrator/named-flow.ts'
-import { relay } from '../src/orchestrator/relay.ts'
-import { historyOf } from '../src/orchestrator/relay-history.ts'
-import { createRuntime } from '../src/orchestrator/runtime.ts'
 import type { Flow } from '../src/orchestrator/submit.ts'
 import { systemClock } from '../src/protocol/clock.ts'
-import { thisHolder } from '../src/vsl/holder.ts'
-import { sqliteBackend } from '../src/vsl/sqlite.ts'
 
 const [url, option] = process.argv.slice(2)
 if (process.send) await runAPlan(process.argv[2] as string)
@@ -29,7 +23,7 @@ else await watchAChild()
 
 /** Listens until the plan has ended, or for ever. */
 async function watch(address: string, after: string | undefined, untilEnd = false): Promise<void> {
-  const source = connectEvents(address)
+  const source = await openSource(address)
   for await (const delivery of source.events({ family: 'pipeline_stage' }, after === undefined ? {} : { after })) {
     console.log(lineOf(delivery))
     if (untilEnd && delivery.event.stage_id === 'plan' && delivery.event.stage_status === 'completed') break
@@ -40,8 +34,8 @@ async function watch(address: string, after: string | undefined, untilEnd = fals
 function lineOf({ plan_id, revision, event }: Delivery): string {
   const { from_status, to_status } = (event.payload ?? {}) as Record<string, string>
   const stage =
-    plan_id === undefined || event.stage_id === 'plan' ? event.stage_id : `step ${String(event.stage_id).slice(0, 8)}`
-  const plan = (plan_id ?? '-').slice(0, 8).padEnd(8)
+    plan_id === undefined || event.stage_id === 'plan' ? event.stage_id : `step ${String(event.stage_id).slice(-8)}`
+  const plan = (plan_id ?? '-').slice(-8).padEnd(8)
   return `${event.timestamp}  ${plan}  #${revision}  ${String(stage).padEnd(14)} ${from_status ?? '-'} -> ${to_status}`
 }
 
@@ -56,22 +50,20 @@ async function watchAChild(): Promise<void> {
   rmSync(folder, { recursive: true })
 }
 
-/** The other process: a store, a runtime, and a WebSocket bus fed from the store's journal. */
+/** The other process: a runtime whose events go to whoever asks for them at a port of its own. */
 async function runAPlan(folder: string): Promise<void> {
-  const store = await sqliteBackend({ path: join(folder, 'state.db') })
-  const bus = await websocketTransport({ history: historyOf(store, 'websocket') })
-  const carrying = relay({ store, transport: bus, name: 'websocket', holder: thisHolder(systemClock.uuid()) })
-  const work = functionAdapter({ work: () => systemClock.sleep(300).then(() => 'done') })
-  const runtime = await createRuntime({ store, layer: actionLayer({ adapters: [work] }) })
-  process.send?.(bus.url)
+  const runtime = await openRuntime({
+    vsl: `sqlite:${join(folder, 'state.db')}`,
+    bus: ['ws://127.0.0.1:0/events'], // a port that is free
+    functions: { work: () => systemClock.sleep(300).then(() => 'done') },
+  })
+  const { url } = runtime.buses[0]!.transport as WebSocketTransport
+  process.send?.(url)
   const run = await runtime.submit(threeSteps())
   process.once('message', async () => {
     await run.result()
     await runtime.close()
-    await carrying.close()
-    await bus.close()
-    await store.close()
-    process.exit(0)
+    process.disconnect()
   })
 }
 

@@ -3,18 +3,10 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { actionLayer } from '../src/ael/ael.ts'
-import { fileAdapter } from '../src/ael/file.ts'
-import { functionAdapter } from '../src/ael/function.ts'
-import { fileId, type Tracker, trackFiles } from '../src/drift/drift.ts'
+import { openRuntime } from '../src/compose.ts'
+import { fileId, type Strategy } from '../src/drift/drift.ts'
 import { flowOf } from '../src/orchestrator/named-flow.ts'
-import { rollback } from '../src/orchestrator/rollback.ts'
-import { createRuntime, type Runtime } from '../src/orchestrator/runtime.ts'
-import { withTracking } from '../src/orchestrator/tracked-files.ts'
-import { systemClock } from '../src/protocol/clock.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
-import type { FindingRecord } from '../src/psg/psg.ts'
-import { memoryBackend } from '../src/vsl/memory.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'mplp-example-'))
 const at = (path: string) => join(root, path)
@@ -22,57 +14,53 @@ const edit = (path: string, text: string) => writeFile(at(path), text)
 const LINES = 'one\ntwo\nthree\nfour\nfive\n'
 for (const path of ['notes.md', 'guide.md', 'plan.md']) await edit(path, LINES)
 
-const store = memoryBackend()
-const layer = actionLayer({
-  adapters: [
-    functionAdapter({
-      publish() {
-        throw new Error('the site is down')
-      },
-    }),
-  ],
+const runtime = await openRuntime({
+  vsl: 'memory:',
+  bus: ['memory:'],
+  root,
+  drift: { watch: true },
+  functions: {
+    publish() {
+      throw new Error('the site is down')
+    },
+  },
 })
-const runtime = await createRuntime({ store, layer })
-const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
-const context_id = systemClock.uuid()
-const graph = await runtime.project.create(
-  { meta: META, context_id, root: { domain: 'docs', environment: 'local' }, title: 'A folder', status: 'active' },
-  { actor: 'example', reason: 'to have something to look at' },
-)
-
-let heard: (news: readonly FindingRecord[]) => void = () => undefined
-const tracker = await trackFiles(graph, { root, watch: true, onFindings: (news) => heard(news) })
-const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: store.getBlob }
-layer.register(withTracking(await fileAdapter({ root, blobs, staleCheck: tracker.staleCheck }), tracker))
+const folder = runtime.folder!
+const [graph, tracker] = [await folder.graph(), await folder.tracker()]
+const [bus] = runtime.buses
+let heard: () => void = () => undefined
+await bus!.transport.subscribe({ type: 'file_update' }, () => heard())
 console.log(`watching ${(await readdir(root)).join(', ')}\n`)
 
 await noticed('somebody edits notes.md', () => edit('notes.md', LINES.replace('two', 'TWO')))
-await settled('ask', 'nothing is overwritten without a rule: there is a question', tracker)
+await settled('ask', 'nothing is overwritten without a rule: there is a question')
 const [question] = await runtime.waiting()
 await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'editor' })
 await tracker.idle()
 console.log(`      ${question!.confirm.reason}\n      approved; open findings: ${tracker.findings().length}\n`)
 
 await noticed('somebody edits guide.md', () => edit('guide.md', 'all gone\n'))
-await settled('graph', 'the file becomes what the graph has', tracker)
+await settled('graph', 'the file becomes what the graph has')
 await noticed('somebody deletes guide.md', () => rm(at('guide.md')))
-await settled('files', 'the graph takes what is on the disk', tracker)
+await settled('files', 'the graph takes what is on the disk')
 
-const digest = await store.putBlob(Buffer.from(LINES.replace('five', 'FIVE')))
+const digest = await runtime.store.putBlob(Buffer.from(LINES.replace('five', 'FIVE')))
 const other = { kind: 'node_update', node: 'file', id: fileId('plan.md'), set: { digest } } as const
-await graph.commit([other], { actor: 'agent', reason: 'wants another end of plan.md' })
-await noticed('meanwhile somebody edits its top', () => edit('plan.md', LINES.replace('one', 'ONE')))
-await settled('merge', 'both sides’ changes', tracker)
+await noticed('somebody edits the top of plan.md, an agent its end in the graph', async () => {
+  await edit('plan.md', LINES.replace('one', 'ONE'))
+  await graph.commit([other], { actor: 'agent', reason: 'wants another end of plan.md' })
+})
+await settled('merge', 'both sides’ changes')
 console.log(`      plan.md now: ${JSON.stringify(await readFile(at('plan.md'), 'utf8'))}\n`)
 
 console.log('a plan writes three files and fails; nobody asked it to clean up after itself')
-const run = await failing(runtime)
+const run = await failing()
 console.log(`      files: ${(await readdir(root)).join(', ')}`)
-const { plan } = await rollback({ graph, layer, tracker }, run, { dryRun: true })
+const { plan } = await runtime.rollback(run, { dryRun: true })
 console.log(
   `      a rollback would bring back: ${plan.files.map(({ path, before }) => (before ? path : `no ${path}`)).join(', ')}`,
 )
-const report = await rollback({ graph, layer, tracker }, run)
+const report = await runtime.rollback(run)
 console.log(
   `      ${report.status}; files: ${(await readdir(root)).join(', ')}; open findings: ${(await tracker.scan()).findings.length}`,
 )
@@ -81,40 +69,35 @@ const ended = await graph.require('plan', (await graph.require('run', run)).data
 console.log(`      the graph again has ${files.join(', ')}; the plan stays ${ended.data.status}`)
 console.log(`      notes.md begins with ${JSON.stringify((await readFile(at('notes.md'), 'utf8')).slice(0, 7))}`)
 
-await tracker.close()
 await runtime.close()
-await layer.close()
 await rm(root, { recursive: true })
 
 /** Does something to the disk and waits until the tracker has said what it is. */
 async function noticed(what: string, change: () => Promise<void>): Promise<void> {
   await tracker.idle()
-  const told = new Promise<readonly FindingRecord[]>((resolve) => {
+  const told = new Promise<void>((resolve) => {
     heard = resolve
   })
   const began = performance.now()
   await change()
-  for (const { what: kind, path, severity, diff } of await told) {
+  await told
+  for (const { what: kind, path, severity, diff } of tracker.findings()) {
     console.log(`${what}: ${kind} ${path} (${severity}), seen after ${Math.round(performance.now() - began)} ms`)
     console.log((diff ?? '').replaceAll(/^/gm, '      ').trimEnd())
   }
 }
 
-async function settled(
-  strategy: 'ask' | 'graph' | 'files' | 'merge',
-  means: string,
-  { reconcile }: Tracker,
-): Promise<void> {
-  for (const { outcome, finding } of await reconcile('all', strategy))
+async function settled(strategy: Strategy, means: string): Promise<void> {
+  for (const { outcome, finding } of await tracker.reconcile('all', strategy))
     console.log(`  ${strategy}: ${means}: ${outcome} (${finding.path})`)
 }
 
-async function failing({ submit }: Runtime): Promise<string> {
+async function failing(): Promise<string> {
   const file = (params: JsonObject) => ({ action_type: 'file_operation', params })
   const { flow } = flowOf({
     title: 'Publish',
     objective: 'To have it out',
-    context: context_id,
+    context: graph.id, // the folder's own, so that what the run did to files goes back by what the graph knows of them
     steps: {
       edit: file({ operation: 'write', path: 'notes.md', content: 'by the run\n' }),
       add: { dependencies: ['edit'], ...file({ operation: 'write', path: 'new.md', content: 'by the run\n' }) },
@@ -122,7 +105,7 @@ async function failing({ submit }: Runtime): Promise<string> {
       publish: { dependencies: ['remove'], action_type: 'function', params: { name: 'publish' } },
     },
   })
-  const handle = await submit(flow)
+  const handle = await runtime.submit(flow)
   const { status, error } = await handle.result()
   console.log(`      the run has ${status}: ${String(error?.message)}`)
   return handle.run_id
