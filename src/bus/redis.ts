@@ -7,6 +7,7 @@ import { count, type Fields, text, timeout } from '../protocol/fields.ts'
 import { roughBytes } from '../protocol/json.ts'
 import { whenAborted } from '../protocol/on-abort.ts'
 import { isOneServers } from '../protocol/redis-address.ts'
+import { settingsOf } from '../protocol/redis-settings.ts'
 import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
@@ -121,20 +122,15 @@ function tooLong(what: string, batch: readonly Delivery[], cause: unknown): Refu
 
 /** Refuses a server that may throw the stream away; tells whether what it confirms outlasts its restart. */
 async function checkServer(redis: Redis, link: RedisLink, key: string): Promise<boolean> {
-  const setting = async (name: string) => ((await redis.config('GET', name)) as string[])[1]
-  let policy: string | undefined
-  let durable = false
   await redis.exists(key).catch((error) => {
     throw link.error(error) // another node of its cluster has the stream
   })
-  try {
-    policy = await setting('maxmemory-policy')
-    durable = (await setting('appendonly')) === 'yes' && (await setting('appendfsync')) === 'always'
-  } catch (error) {
+  const { policy, durable } = await settingsOf(redis).catch((error) => {
     // A hosted server may hide its settings: then nothing is promised.
-    if (!(error instanceof Error && /NOPERM|unknown command/.test(error.message))) throw link.error(error)
-  }
-  if (policy?.startsWith('allkeys'))
+    if (error instanceof Error && /NOPERM|unknown command/.test(error.message)) return { policy: '', durable: false }
+    throw link.error(error)
+  })
+  if (policy.startsWith('allkeys'))
     throw new Refused(
       `${link.what} may evict the stream (maxmemory-policy ${policy})`,
       'set maxmemory-policy to noeviction or to one of the volatile ones, or use another server',

@@ -3,21 +3,19 @@ import { causeOf } from '../protocol/cause.ts'
 import { Refused } from '../protocol/errors.ts'
 import { noDatabase } from '../protocol/redis-address.ts'
 import { isReply, replyCode } from '../protocol/redis-reply.ts'
+import { settingsOf } from '../protocol/redis-settings.ts'
 import { type Keys, OPEN, run, SCHEMA } from './redis-scripts.ts'
 
 /** Refuses a server that would throw our keys away; tells whether what it acknowledges outlasts its machine's power. */
 export async function checkSettings(redis: Redis, what: string, trustConfig: boolean): Promise<{ durable: boolean }> {
-  const setting = async (name: string) => ((await redis.config('GET', name)) as string[])[1]
   try {
-    const [policy, appendonly, appendfsync, unsynced] = await Promise.all(
-      ['maxmemory-policy', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'].map(setting),
-    )
+    const { policy, durable } = await settingsOf(redis)
     if (policy !== 'noeviction')
       throw new Refused(
         `${what} may evict keys (maxmemory-policy ${policy})`,
         'set maxmemory-policy to noeviction, or use another server',
       )
-    return { durable: appendonly === 'yes' && appendfsync === 'always' && unsynced !== 'yes' }
+    return { durable }
   } catch (error) {
     if (!isReply(error) || replyCode(error) === 'NOAUTH') throw error
     if (trustConfig) return { durable: true }

@@ -552,6 +552,17 @@ describe('bus/redis', () => {
     await Promise.all([old.stop(), young.stop()])
   })
 
+  itOnItsOwn('does not call a server durable that does not sync while it rewrites its file', async ({ url }) => {
+    const redis = new Redis(url)
+    onTestFinished(() => redis.disconnect())
+    for (const [unsynced, durable] of [['yes', false] as const, ['no', true] as const]) {
+      await redis.config('SET', 'no-appendfsync-on-rewrite', unsynced)
+      const bus = await redisTransport({ url, prefix: freshPrefix() })
+      expect(bus.traits.durable).toBe(durable)
+      await bus.close()
+    }
+  })
+
   itOnItsOwn('loses nothing over a restart in the middle of 10,000 events', async (server) => {
     const prefix = freshPrefix()
     const onError = () => undefined
