@@ -1,9 +1,10 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery, Subscription, Transport } from '../../src/bus/transport.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 import { keptHistory } from './kept-history.ts'
 
 transportContract('memory', async () => {
@@ -29,10 +30,7 @@ it('refuses a family that the protocol has not, alone or among others: it would 
 })
 
 it('serves as many subscribers as share one signal, and no leak is suspected', async () => {
-  const warned: string[] = []
-  const warn = ({ message }: Error) => void warned.push(message)
-  process.on('warning', warn)
-  onTestFinished(() => void process.off('warning', warn))
+  const warned = heardByProcess('warning')
   const bus = memoryTransport()
   const { signal } = new AbortController()
   for (let i = 0; i < 11; i++) await bus.subscribe({}, () => undefined, { signal })

@@ -19,6 +19,7 @@ import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
 import { contextDocument, newContext, planDocument, saying } from '../support/agents.ts'
 import { childIdOf, having, oneStep, parentOf, slowly, underWay } from '../support/children.ts'
 import { flowOf } from '../support/flows.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 import { door, heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 import { freshPrefix, itNeeds } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -51,10 +52,7 @@ describe('a child', () => {
   })
 
   it('may have many beside it, and nobody is warned of them', async () => {
-    const warned: Error[] = []
-    const warn = (warning: Error) => void warned.push(warning)
-    process.on('warning', warn)
-    onTestFinished(() => void process.off('warning', warn))
+    const warned = heardByProcess('warning')
     const { work, slow } = slowly()
     const given = world({})
     const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
@@ -340,10 +338,7 @@ describe('a child', () => {
   )
 
   it('that its parent does not wait for ends no process when the parent is cancelled, nor when the runtime is closed', async () => {
-    const unhandled: unknown[] = []
-    const hear = (error: unknown) => void unhandled.push(error)
-    process.on('unhandledRejection', hear)
-    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const unhandled = heardByProcess('unhandledRejection')
     const { work, slow } = slowly()
     const parent: FunctionSpec = async (stays, { child, idempotency_key, signal }) => {
       void child(oneStep(`${idempotency_key} child`, 'slow'))

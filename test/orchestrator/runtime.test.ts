@@ -28,6 +28,7 @@ import { pathsOf } from '../../src/psg/paths.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, having, runtimeOf } from '../support/flows.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 import { mortal } from '../support/mortal-runtime.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
 
@@ -1218,10 +1219,7 @@ describe('a runtime', () => {
   })
 
   it('waits for as many as share one signal, and no leak is suspected', async () => {
-    const warned: string[] = []
-    const warn = ({ message }: Error) => void warned.push(message)
-    process.on('warning', warn)
-    onTestFinished(() => void process.off('warning', warn))
+    const warned = heardByProcess('warning')
     const runtime = await runtimeOf({ long: never })
     const enough = new AbortController()
     const runs = await Promise.all(Array.from({ length: 11 }, () => runtime.submit(flowOf({ long: {} }))))

@@ -12,6 +12,7 @@ import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, confirmDocument, contextDocument, newContext, passing, planDocument, saying } from '../support/agents.ts'
 import { runtimeOf } from '../support/flows.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 
 const oneStep = () => {
   const context = contextDocument()
@@ -571,10 +572,7 @@ describe('a flow that is aborted', () => {
   })
 
   it('leaves no rejection unhandled, of a handler that fails afterwards', async () => {
-    const unhandled: unknown[] = []
-    const hear = (error: unknown) => void unhandled.push(error)
-    process.on('unhandledRejection', hear)
-    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const unhandled = heardByProcess('unhandledRejection')
     const stop = new AbortController()
     const failing = () => {
       stop.abort()

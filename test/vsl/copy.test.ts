@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -15,6 +15,7 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, bodies, collect, everything, write } from '../contracts/backend/given.ts'
 import { faultAt, faultyBackend } from '../support/faulty-backend.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const key = { id: 'k', key: randomBytes(32) }
@@ -206,10 +207,7 @@ describe('copyStore', () => {
   )
 
   it('stops while it compares, too, and leaves nothing behind that fails unheard', async () => {
-    const unheard: unknown[] = []
-    const hear = (error: unknown) => unheard.push(error)
-    process.on('unhandledRejection', hear)
-    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const unheard = heardByProcess('unhandledRejection')
     const abort = new AbortController()
     const onProgress = ({ own }: CopyCounts) => own === 2 && abort.abort(new Error('enough')) // the last there is
     const options = { verify: true, onProgress, signal: abort.signal }

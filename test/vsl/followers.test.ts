@@ -1,9 +1,10 @@
 import { getEventListeners } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Entry } from '../../src/vsl/backend.ts'
 import { followers } from '../../src/vsl/followers.ts'
+import { heardByProcess } from '../support/heard-by-process.ts'
 
 it('holds no page that a follower has done with', async () => {
   setFlagsFromString('--expose-gc')
@@ -26,10 +27,7 @@ it('holds no page that a follower has done with', async () => {
 })
 
 it('lets as many follow as share one signal, and no leak is suspected', async () => {
-  const warned: string[] = []
-  const warn = ({ message }: Error) => void warned.push(message)
-  process.on('warning', warn)
-  onTestFinished(() => void process.off('warning', warn))
+  const warned = heardByProcess('warning')
   const enough = new AbortController()
   const { entries } = followers('the store', async () => undefined)
   const following = Array.from({ length: 11 }, async () => {

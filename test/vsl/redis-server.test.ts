@@ -58,9 +58,8 @@ describe('a Redis store asks of its server', () => {
   })
 
   itOwnsRedis('that its settings can be read, or that somebody vouches for them', async ({ url }) => {
-    const asGuest = url.replace('//', '//guest:secret@')
     await withClient(url, async (redis) => {
-      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~*', '&*', '+@all', '-config')
+      const asGuest = await guestOf(redis, url, '~*', '&*', '+@all', '-config')
       const warnings: string[] = []
       const error = await failed({ url: asGuest })
       expect(error).toBeInstanceOf(Refused)
@@ -76,9 +75,8 @@ describe('a Redis store asks of its server', () => {
   })
 
   itOwnsRedis('and waits, once it is open, while the rights of its user are gone', async ({ url }) => {
-    const asGuest = url.replace('//', '//guest:secret@')
     await withClient(url, async (redis) => {
-      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~*', '&*', '+@all')
+      const asGuest = await guestOf(redis, url, '~*', '&*', '+@all')
       const backend = await redisBackend({ url: asGuest })
       await redis.acl('SETUSER', 'guest', 'resetkeys')
       for (const call of [() => backend.commit(append('g', 0)), () => backend.head('g')]) {
@@ -94,9 +92,8 @@ describe('a Redis store asks of its server', () => {
   })
 
   itOwnsRedis('the right to its channel too, before it makes anything', async ({ url }) => {
-    const asGuest = url.replace('//', '//guest:secret@')
     await withClient(url, async (redis) => {
-      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~{mplp}:*', 'resetchannels', '+@all')
+      const asGuest = await guestOf(redis, url, '~{mplp}:*', 'resetchannels', '+@all')
       const error = await failed({ url: asGuest })
       expect(error).toBeInstanceOf(Refused)
       expect(error.remedy).toContain('channel')
@@ -105,9 +102,8 @@ describe('a Redis store asks of its server', () => {
   })
 
   itOwnsRedis('nothing by halves once that right is gone', async ({ url }) => {
-    const asGuest = url.replace('//', '//guest:secret@')
     await withClient(url, async (redis) => {
-      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~{mplp}:*', '&{mplp}:*', '+@all')
+      const asGuest = await guestOf(redis, url, '~{mplp}:*', '&{mplp}:*', '+@all')
       const backend = await redisBackend({ url: asGuest })
       await redis.acl('SETUSER', 'guest', 'resetchannels')
       const commit = () => backend.commit(write('g', 0, { entry: 1, inserts: [['a', 1]], puts: [['b', 2]] }))
@@ -366,3 +362,9 @@ describe('what is not a Redis server', () => {
     expect(opener.lines).toEqual(['unavailable', 'unavailable', 'unavailable'])
   })
 })
+
+/** The URL of a user who may do this. */
+async function guestOf(redis: Redis, url: string, ...rights: string[]): Promise<string> {
+  await redis.acl('SETUSER', 'guest', 'on', '>secret', ...rights)
+  return url.replace('//', '//guest:secret@')
+}
